@@ -104,6 +104,15 @@ type Exit struct {
 	EndedAt time.Time `json:"ended_at"`
 }
 
+// Files in the directory of a job.
+const (
+	ScriptFile  = "script"
+	OutputFile  = "output.log"
+	StderrFile  = "stderr.log"   // stdio mode only
+	ExitFile    = "exit.json"    // an Exit, once the job is over
+	ControlFile = "control.sock" // where the runner listens
+)
+
 // TimeFormat is the form of every time that clients and the record see:
 // UTC in whole seconds.
 const TimeFormat = "2006-01-02T15:04:05Z"
@@ -112,26 +121,27 @@ const TimeFormat = "2006-01-02T15:04:05Z"
 type Code string
 
 const (
-	CodeInvalidRequest   Code = "invalid_request"
-	CodeInvalidCwd       Code = "invalid_cwd"
-	CodeInvalidOffset    Code = "invalid_offset"
-	CodeArchiveMalformed Code = "archive_malformed"
-	CodeUnauthorized     Code = "unauthorized"
-	CodeNotFound         Code = "not_found"
-	CodeMethodNotAllowed Code = "method_not_allowed"
-	CodeJobNotFound      Code = "job_not_found"
-	CodeJobRunning       Code = "job_running"
-	CodeJobNotRunning    Code = "job_not_running"
-	CodeInputUnsupported Code = "input_unsupported"
-	CodeInputBlocked     Code = "input_blocked"
-	CodeInputLineTooLong Code = "input_line_too_long"
-	CodeSnapshotBusy     Code = "snapshot_busy"
-	CodeValidation       Code = "validation_error"
-	CodeInternal         Code = "internal_error"
-	CodeInternalPanic    Code = "internal_panic"
-	CodeHomeUnavailable  Code = "home_unavailable"
-	CodeSnapshotFailed   Code = "snapshot_failed"
-	CodeRestoreFailed    Code = "restore_failed"
+	CodeInvalidRequest      Code = "invalid_request"
+	CodeInvalidCwd          Code = "invalid_cwd"
+	CodeInvalidOffset       Code = "invalid_offset"
+	CodeArchiveMalformed    Code = "archive_malformed"
+	CodeUnauthorized        Code = "unauthorized"
+	CodeNotFound            Code = "not_found"
+	CodeMethodNotAllowed    Code = "method_not_allowed"
+	CodeJobNotFound         Code = "job_not_found"
+	CodeJobRunning          Code = "job_running"
+	CodeJobNotRunning       Code = "job_not_running"
+	CodeInputUnsupported    Code = "input_unsupported"
+	CodeInputBlocked        Code = "input_blocked"
+	CodeInputLineTooLong    Code = "input_line_too_long"
+	CodeSnapshotBusy        Code = "snapshot_busy"
+	CodeIdempotencyConflict Code = "idempotency_conflict"
+	CodeValidation          Code = "validation_error"
+	CodeInternal            Code = "internal_error"
+	CodeInternalPanic       Code = "internal_panic"
+	CodeHomeUnavailable     Code = "home_unavailable"
+	CodeSnapshotFailed      Code = "snapshot_failed"
+	CodeRestoreFailed       Code = "restore_failed"
 )
 
 // Error is an error that a client is meant to see.

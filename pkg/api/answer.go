@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"shellctl/pkg/job"
+	"shellctl/pkg/manager"
+)
+
+// statuses maps every code that a client can get to its HTTP status.
+func statusOf(code job.Code) int {
+	switch code {
+	case job.CodeInvalidRequest, job.CodeInvalidCwd, job.CodeInvalidOffset, job.CodeArchiveMalformed:
+		return http.StatusBadRequest
+	case job.CodeUnauthorized:
+		return http.StatusUnauthorized
+	case job.CodeJobNotFound, job.CodeNotFound:
+		return http.StatusNotFound
+	case job.CodeMethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case job.CodeJobRunning, job.CodeJobNotRunning, job.CodeInputUnsupported, job.CodeInputBlocked,
+		job.CodeSnapshotBusy, job.CodeIdempotencyConflict:
+		return http.StatusConflict
+	case job.CodeValidation, job.CodeInputLineTooLong:
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers with the error envelope. What is not meant for a client becomes
+// an internal error, which is logged here and nowhere else.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		return // nobody is there to read an answer
+	}
+	code, message := job.CodeInternal, err.Error()
+	if e, ok := errors.AsType[*job.Error](err); ok {
+		code, message = e.Code, e.Message
+	}
+	status := statusOf(code)
+	if status == http.StatusInternalServerError {
+		a.log.Error("a request failed", "method", r.Method, "route", r.Pattern, "job_id", r.PathValue("id"), "error", err)
+	}
+	write(w, status, envelope(code, message))
+}
+
+type errorBody struct {
+	Error errorView `json:"error"`
+}
+
+type errorView struct {
+	Code    job.Code `json:"code"`
+	Message string   `json:"message"`
+}
+
+func envelope(code job.Code, message string) errorBody {
+	return errorBody{errorView{code, message}}
+}
+
+// write sends a JSON body, which ends with a line feed.
+func write(w http.ResponseWriter, status int, body any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Del("X-Content-Type-Options")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client is gone, if it fails
+}
+
+// The keys of the answers are the contract's; clients refuse any other.
+
+type resultBody struct {
+	ID         job.ID     `json:"job_id"`
+	Done       bool       `json:"done"`
+	Status     job.Status `json:"status"`
+	ExitCode   *int       `json:"exit_code"`
+	OutputPath string     `json:"output_path"`
+	Output     string     `json:"output"`
+	Offset     int64      `json:"offset"`
+	Truncated  bool       `json:"truncated"`
+}
+
+func writeResult(w http.ResponseWriter, r manager.Result) {
+	write(w, http.StatusOK, resultBody{
+		ID: r.ID, Done: r.Status.Terminal(), Status: r.Status, ExitCode: r.ExitCode,
+		OutputPath: r.OutputPath, Output: r.Window.Text, Offset: r.Window.Offset, Truncated: r.Window.More,
+	})
+}
+
+type viewBody struct {
+	ID       job.ID     `json:"job_id"`
+	Status   job.Status `json:"status"`
+	Done     bool       `json:"done"`
+	ExitCode *int       `json:"exit_code"`
+	Created  timestamp  `json:"created_at"`
+	Started  timestamp  `json:"started_at"`
+	Ended    timestamp  `json:"ended_at"`
+	Offset   int64      `json:"offset"`
+}
+
+func writeView(w http.ResponseWriter, v manager.View) {
+	write(w, http.StatusOK, viewBody{
+		ID: v.ID, Status: v.Status, Done: v.Status.Terminal(), ExitCode: v.ExitCode,
+		Created: timestamp(v.Created), Started: timestamp(v.Started), Ended: timestamp(v.Ended), Offset: v.Size,
+	})
+}
+
+type listBody struct {
+	Jobs []infoBody `json:"jobs"`
+}
+
+type infoBody struct {
+	ID      job.ID     `json:"job_id"`
+	Status  job.Status `json:"status"`
+	Created timestamp  `json:"created_at"`
+	Started timestamp  `json:"started_at,omitzero"`
+	Ended   timestamp  `json:"ended_at,omitzero"`
+}
+
+type deleteBody struct {
+	ID      job.ID `json:"job_id"`
+	Deleted bool   `json:"deleted"`
+}
+
+// timestamp is a time as clients see it, null while it is not known.
+type timestamp time.Time
+
+// IsZero is for omitzero.
+func (t timestamp) IsZero() bool { return time.Time(t).IsZero() }
+
+// MarshalJSON implements [json.Marshaler].
+func (t timestamp) MarshalJSON() ([]byte, error) {
+	if t.IsZero() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(time.Time(t).UTC().Format(job.TimeFormat))
+}

@@ -1,0 +1,208 @@
+package manager
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shellctl/pkg/job"
+)
+
+// collector knows which jobs have ended and when. Their age is counted by the
+// monotonic clock while the server lives, so a step of the wall clock drops none.
+type collector struct {
+	leftover []fs.DirEntry // job directories found at the start
+
+	mu     sync.Mutex
+	ended  []endedJob // those that ended first come first
+	failed []*liveJob // ended, but not recorded yet
+	wake   chan struct{}
+}
+
+type endedJob struct {
+	id job.ID
+	at time.Time // with a monotonic reading
+}
+
+// note says that a job has ended.
+func (c *collector) note(id job.ID, at time.Time) {
+	c.mu.Lock()
+	c.ended = append(c.ended, endedJob{id, at})
+	c.mu.Unlock()
+	c.poke()
+}
+
+// retry keeps a job whose end could not be recorded.
+func (c *collector) retry(j *liveJob) {
+	c.mu.Lock()
+	c.failed = append(c.failed, j)
+	c.mu.Unlock()
+	c.poke()
+}
+
+// forget says that a job was deleted.
+func (c *collector) forget(id job.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = slices.DeleteFunc(c.ended, func(e endedJob) bool { return e.id == id })
+	c.failed = slices.DeleteFunc(c.failed, func(j *liveJob) bool { return j.row.ID == id })
+}
+
+func (c *collector) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // it looks anyway
+	}
+}
+
+// retryGap is the time between two tries to record an end on a full disk.
+const retryGap = time.Second
+
+// collect removes ended jobs after their retention, until the server ends. It
+// sleeps until the first is due, and sweeps no more often than the interval.
+func (m *Manager) collect() {
+	m.clearLeftover(m.loadEnded())
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	last := time.Now().Add(-m.cfg.GCInterval) // the first sweep may come at once
+	for {
+		if next := m.gc.next(m.cfg.GCRetention, last.Add(m.cfg.GCInterval)); next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
+		}
+		select {
+		case <-timer.C:
+			m.retryFailed()
+			if now := time.Now(); !now.Before(last.Add(m.cfg.GCInterval)) {
+				last = now
+				m.sweep(now)
+			}
+		case <-m.gc.wake:
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// next returns when there is something to do, zero for never.
+func (c *collector) next(retention time.Duration, earliest time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var at time.Time
+	if len(c.ended) > 0 {
+		at = c.ended[0].at.Add(retention)
+		if at.Before(earliest) {
+			at = earliest
+		}
+	}
+	if len(c.failed) > 0 {
+		if again := time.Now().Add(retryGap); at.IsZero() || again.Before(at) {
+			at = again
+		}
+	}
+	return at
+}
+
+// sweep removes the jobs that ended long enough ago.
+func (m *Manager) sweep(now time.Time) {
+	m.gc.mu.Lock()
+	n := 0
+	for n < len(m.gc.ended) && now.Sub(m.gc.ended[n].at) >= m.cfg.GCRetention {
+		n++
+	}
+	due := slices.Clone(m.gc.ended[:n])
+	m.gc.ended = slices.Delete(m.gc.ended, 0, n)
+	m.gc.mu.Unlock()
+	for _, e := range due {
+		if m.ctx.Err() != nil {
+			return
+		}
+		if err := m.delete(nil, e.id, 0); err != nil && !isCode(err, job.CodeJobNotFound) {
+			m.log.Warn("an old job could not be removed", "job_id", e.id, "error", err)
+			m.gc.note(e.id, now)
+		}
+	}
+}
+
+// retryFailed tries again to record ends.
+func (m *Manager) retryFailed() {
+	m.gc.mu.Lock()
+	failed := m.gc.failed
+	m.gc.failed = nil
+	m.gc.mu.Unlock()
+	for _, j := range failed {
+		if _, ok := m.record(j.row.ID, *j.state().exit); !ok {
+			m.gc.retry(j)
+			continue
+		}
+		m.remove(j)
+		m.gc.note(j.row.ID, time.Now())
+	}
+}
+
+// loadEnded takes over the jobs that ended under an earlier server. How long ago
+// is only known by the wall clock; if that says the future, they ended just now.
+// It returns all jobs known to have ended.
+func (m *Manager) loadEnded() map[job.ID]bool {
+	rows, err := m.store.Ended(m.ctx)
+	if err != nil {
+		m.log.Error("ended jobs could not be listed", "error", err)
+		return nil
+	}
+	now := time.Now()
+	m.gc.mu.Lock()
+	defer m.gc.mu.Unlock()
+	known := make(map[job.ID]bool, len(m.gc.ended))
+	for _, e := range m.gc.ended {
+		known[e.id] = true
+	}
+	old := make([]endedJob, 0, len(rows)+len(m.gc.ended))
+	for _, r := range rows {
+		if !known[r.ID] {
+			old = append(old, endedJob{r.ID, now.Add(-min(max(0, now.Sub(r.At)), m.cfg.GCRetention))})
+		}
+	}
+	m.gc.ended = append(old, m.gc.ended...)
+	for _, r := range rows {
+		known[r.ID] = true
+	}
+	return known
+}
+
+// clearLeftover removes what an earlier server left in the directory of jobs
+// without a row: it was killed while it made a job, or deleted one.
+func (m *Manager) clearLeftover(ended map[job.ID]bool) {
+	for _, e := range m.gc.leftover {
+		if m.ctx.Err() != nil {
+			return
+		}
+		id := job.ID(e.Name())
+		if ended[id] {
+			continue
+		}
+		if !id.Valid() && !strings.HasPrefix(e.Name(), spillName) {
+			continue // not ours
+		}
+		if id.Valid() {
+			if _, err := m.store.Get(m.ctx, id); !isCode(err, job.CodeJobNotFound) {
+				continue
+			}
+		}
+		path := filepath.Join(m.cfg.StateDir, jobsDir, e.Name())
+		if err := os.RemoveAll(path); err != nil {
+			m.log.Warn("a leftover could not be removed", "path", path, "error", err)
+		}
+	}
+	m.gc.leftover = nil
+}
+
+func isCode(err error, code job.Code) bool {
+	var e *job.Error
+	return errors.As(err, &e) && e.Code == code
+}

@@ -1,0 +1,113 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	"shellctl/pkg/control"
+	"shellctl/pkg/job"
+	"shellctl/pkg/joblog"
+	"shellctl/pkg/store"
+)
+
+// Input types text into the terminal of a job and then waits as [Manager.Wait]
+// does. Nothing is sent if anything about the call is wrong.
+func (m *Manager) Input(ctx context.Context, id job.ID, text string, w WaitOptions) (Result, error) {
+	begin := time.Now()
+	j, _, err := m.lookup(ctx, id)
+	if err != nil {
+		return Result{}, err
+	}
+	if j == nil || j.state().exit != nil {
+		return Result{}, notRunning(id)
+	}
+	if j.row.Mode == job.ModeStdio {
+		return Result{}, job.Errorf(job.CodeInputUnsupported, "stdio jobs do not support input")
+	}
+	f, err := m.awaitOutput(ctx, j)
+	if err != nil {
+		return Result{}, err
+	}
+	if f == nil {
+		return m.result(id, nil, joblog.Window{Offset: w.Offset}), nil
+	}
+	defer f.Close() // only read from
+	wt := waiter{job: j, file: f, opt: w}
+	if err := wt.check(j.state()); err != nil {
+		return Result{}, err
+	}
+	if err := j.send(ctx, text, w.Timeout); err != nil {
+		return Result{}, err
+	}
+	wt.begin = time.Now()
+	wt.opt.Timeout = max(0, w.Timeout-time.Since(begin))
+	window, exit, err := wt.wait(ctx, m.closing)
+	if err != nil {
+		return Result{}, err
+	}
+	return m.result(id, exit, window), nil
+}
+
+func notRunning(id job.ID) error {
+	return job.Errorf(job.CodeJobNotRunning, "Job %s is already terminal", id)
+}
+
+// send has the runner type text and returns once the terminal has taken it.
+func (j *liveJob) send(ctx context.Context, text string, limit time.Duration) error {
+	answer := make(chan control.Message, 1)
+	j.mu.Lock()
+	if j.exit != nil {
+		j.mu.Unlock()
+		return notRunning(j.row.ID)
+	}
+	j.nextID++
+	id := j.nextID
+	j.inputs[id] = answer
+	j.mu.Unlock()
+	defer func() {
+		j.mu.Lock()
+		delete(j.inputs, id)
+		j.mu.Unlock()
+	}()
+	_ = j.conn.Send(control.Message{Kind: control.KindInput, ID: id, Data: []byte(text), Limit: limit}) // follow sees a failure
+	select {
+	case m, ok := <-answer:
+		switch {
+		case !ok:
+			return notRunning(j.row.ID)
+		case m.Error == job.CodeInputBlocked:
+			return job.Errorf(m.Error, "%s: %d of %d bytes went in", m.Text, m.Written, len(text))
+		case m.Error != "":
+			return job.Errorf(m.Error, "%s", m.Text)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// answer hands an outcome to the call that waits for it, if it still does.
+func (j *liveJob) answer(m control.Message) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if c := j.inputs[m.ID]; c != nil {
+		c <- m // has room: an id is answered once
+		delete(j.inputs, m.ID)
+	}
+}
+
+// Resize changes the size of a job's terminal.
+func (m *Manager) Resize(ctx context.Context, id job.ID, t job.Terminal) (View, error) {
+	j, _, err := m.lookup(ctx, id)
+	if err != nil {
+		return View{}, err
+	}
+	if j == nil || j.state().exit != nil {
+		return View{}, notRunning(id)
+	}
+	if j.row.Mode == job.ModeStdio {
+		return View{}, job.Errorf(job.CodeInputUnsupported, "stdio jobs have no terminal")
+	}
+	_ = j.conn.Send(control.Message{Kind: control.KindResize, Terminal: t}) // follow sees a failure
+	return m.view(j, store.Row{}), nil
+}

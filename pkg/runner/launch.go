@@ -1,0 +1,256 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"shellctl/pkg/job"
+	"shellctl/pkg/sanitize"
+)
+
+// Exit codes of a script that could not be executed.
+const (
+	exitNoCwd       = 111 // the working directory could not be entered
+	exitSetup       = 125 // the runner could not prepare the script
+	exitNotExecuted = 126 // the script or its interpreter could not be executed
+	exitNoShell     = 127 // no interpreter found
+)
+
+// program is what the script is executed as.
+type program struct {
+	path string
+	argv []string
+	env  []string
+}
+
+// launch starts the script. A non-nil Exit is the end of a job that has none.
+func (j *runningJob) launch(l *link) *job.Exit {
+	prog, exit := j.prepare()
+	if exit != nil {
+		return j.tell(exit)
+	}
+	files, done, err := j.connect(l)
+	if err != nil {
+		e := failed(err)
+		return &e
+	}
+	err = j.spawn(prog, files)
+	done()
+	if err != nil {
+		return j.notSpawned(prog, err)
+	}
+	for _, s := range j.stream {
+		go s.pump()
+	}
+	return nil
+}
+
+// prepare makes HOME, enters the working directory and finds the interpreter.
+func (j *runningJob) prepare() (program, *job.Exit) {
+	env := make([]string, len(j.start.Env))
+	for i, e := range j.start.Env {
+		env[i] = string(e)
+	}
+	if home := lookup(env, "HOME"); home != "" {
+		if !filepath.IsAbs(home) {
+			home = filepath.Join(j.start.Cwd, home)
+		}
+		if err := os.MkdirAll(home, 0o755); err != nil {
+			return program{}, exited(exitSetup, "make HOME: %v", err)
+		}
+	}
+	// The runner itself moves, and the script inherits: so an error is told from one of the exec.
+	if err := os.Chdir(j.start.Cwd); err != nil {
+		return program{}, exited(exitNoCwd, "enter working directory: %v", err)
+	}
+	script := filepath.Join(j.start.Dir, job.ScriptFile)
+	direct, err := hasShebang(script)
+	if err != nil {
+		return program{}, exited(exitSetup, "read script: %v", err)
+	}
+	if direct {
+		return program{script, []string{script}, env}, nil
+	}
+	sh, err := lookPath("sh", lookup(env, "PATH"))
+	if err != nil {
+		return program{}, exited(exitNoShell, "sh: %v", err)
+	}
+	return program{sh, []string{"sh", script}, env}, nil
+}
+
+// connect makes the streams of the job and returns the three descriptors of
+// the script; done closes what only the script needs.
+func (j *runningJob) connect(l *link) (files [3]*os.File, done func(), err error) {
+	if j.start.Mode == job.ModePTY {
+		return j.connectPTY(l)
+	}
+	return j.connectPipes(l)
+}
+
+func (j *runningJob) connectPTY(l *link) (files [3]*os.File, done func(), err error) {
+	if j.master, j.slave, err = pty.Open(); err != nil {
+		return files, nil, fmt.Errorf("open terminal: %w", err)
+	}
+	size := &pty.Winsize{Cols: j.start.Terminal.Cols, Rows: j.start.Terminal.Rows}
+	if err = pty.Setsize(j.master, size); err != nil {
+		return files, nil, fmt.Errorf("set terminal size: %w", err)
+	}
+	if err = onFile(j.slave, func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSCTTY, 0) }); err != nil {
+		return files, nil, fmt.Errorf("take controlling terminal: %w", err)
+	}
+	filter := sanitize.New(j.out)
+	j.stream = []*stream{{f: j.master, w: filter, filter: filter, grew: func() { l.grew(j.out.Size()) }, done: make(chan struct{})}}
+	j.input = newInput(j.master)
+	return [3]*os.File{j.slave, j.slave, j.slave}, func() {}, nil
+}
+
+func (j *runningJob) connectPipes(l *link) (files [3]*os.File, done func(), err error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return files, nil, fmt.Errorf("open stdin: %w", err)
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return files, nil, errors.Join(fmt.Errorf("open stdout: %w", err), null.Close())
+	}
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return files, nil, errors.Join(fmt.Errorf("open stderr: %w", err), null.Close(), outR.Close(), outW.Close())
+	}
+	j.stream = []*stream{
+		{f: outR, w: j.out, grew: func() { l.grew(j.out.Size()) }, done: make(chan struct{})},
+		{f: errR, w: j.errOut, done: make(chan struct{})},
+	}
+	return [3]*os.File{null, outW, errW}, func() {
+		for _, f := range []*os.File{null, outW, errW} {
+			_ = f.Close() // ours was only for the script to inherit
+		}
+	}, nil
+}
+
+// spawn starts the script on a thread of its own, since what confines the
+// script is put on that thread before and can not be taken off again. The
+// thread ends with the goroutine, which never unlocks it.
+func (j *runningJob) spawn(prog program, files [3]*os.File) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		result <- j.spawnHere(prog, files)
+	}()
+	return <-result
+}
+
+func (j *runningJob) spawnHere(prog program, files [3]*os.File) error {
+	var none unix.Sigset_t
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil); err != nil {
+		return fmt.Errorf("unblock signals: %w", err)
+	}
+	attr := &syscall.ProcAttr{
+		Env:   prog.env,
+		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	}
+	return j.reaper.Start(func() (int, error) {
+		pid, err := syscall.ForkExec(prog.path, prog.argv, attr)
+		if err != nil {
+			return 0, err
+		}
+		j.mu.Lock()
+		j.pid, j.started = pid, true
+		j.mu.Unlock()
+		if j.slave != nil {
+			j.foreground(pid)
+		}
+		return pid, nil
+	}, j.leaderExited)
+}
+
+// foreground gives the terminal to the script's group. A child can not do this
+// for itself without a stop by SIGTTOU; so the runner does, and continues the
+// group in case the script was quick enough to be stopped for reading before.
+func (j *runningJob) foreground(pid int) {
+	err := onFile(j.slave, func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, pid) })
+	if err == nil {
+		_ = unix.Kill(-pid, unix.SIGCONT) // ESRCH: ended already
+	}
+}
+
+// notSpawned tells a script that can not be executed from a machine that can
+// not start anything.
+func (j *runningJob) notSpawned(prog program, err error) *job.Exit {
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		e := failed(fmt.Errorf("start script: %w", err))
+		return &e
+	}
+	return j.tell(exited(exitNotExecuted, "exec %s: %v", prog.path, err))
+}
+
+// tell writes why the script was not executed to where its errors would have gone.
+func (j *runningJob) tell(e *job.Exit) *job.Exit {
+	w := io.Writer(j.out)
+	if j.errOut != nil {
+		w = j.errOut
+	}
+	fmt.Fprintf(w, "shellctl: %s\n", e.Message)
+	return e
+}
+
+// hasShebang reports whether the kernel is to choose the interpreter.
+func hasShebang(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() // only read from
+	var b [2]byte
+	if _, err := io.ReadFull(f, b[:]); err != nil {
+		return false, nil // shorter than a shebang
+	}
+	return string(b[:]) == "#!", nil
+}
+
+// lookup returns the value of a variable in env, the last one winning.
+func lookup(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// lookPath finds an executable in a search path, which is the job's and not ours.
+func lookPath(file, path string) (string, error) {
+	for _, dir := range filepath.SplitList(path) {
+		p := filepath.Join(dir, file)
+		if !filepath.IsAbs(p) {
+			continue // the current directory is the job's to fill
+		}
+		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && unix.Access(p, unix.X_OK) == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("not found: executable file not found in $PATH")
+}
+
+// onFile runs f on the descriptor of an open file without taking it off the poller.
+func onFile(file *os.File, f func(fd int) error) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ferr error
+	if err := raw.Control(func(fd uintptr) { ferr = f(int(fd)) }); err != nil {
+		return err
+	}
+	return ferr
+}

@@ -1,0 +1,258 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"shellctl/pkg/control"
+	"shellctl/pkg/job"
+	"shellctl/pkg/proctree"
+)
+
+// link is the runner's side of the connection to whichever server lives.
+type link struct {
+	job      *runningJob
+	listener *control.Listener
+	growth   chan struct{} // capacity 1: the size changed since it was last sent
+	done     chan struct{} // closed when the link ends
+	wg       sync.WaitGroup
+
+	mu       sync.Mutex
+	conn     *control.Conn // nil: no server
+	lost     chan struct{} // closed when conn is replaced or gone
+	size     int64
+	ended    *job.Exit     // once known
+	recorded chan struct{} // closed when a server has recorded the end
+	once     sync.Once     // closes recorded
+}
+
+// newLink begins to listen for later servers and to serve the first one.
+func newLink(conn *control.Conn, j *runningJob) (*link, error) {
+	listener, err := control.Listen(j.start.Control, j.start.ServerLock)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{
+		job: j, listener: listener,
+		growth: make(chan struct{}, 1), done: make(chan struct{}), recorded: make(chan struct{}),
+	}
+	l.attach(conn)
+	l.wg.Go(l.accept)
+	l.wg.Go(l.tellGrowth)
+	return l, nil
+}
+
+func (l *link) accept() {
+	for {
+		conn, err := l.listener.Accept()
+		if err != nil {
+			return // closed: the job is over
+		}
+		l.attach(conn)
+	}
+}
+
+// attach makes conn the connection and tells the server what it has missed.
+func (l *link) attach(conn *control.Conn) {
+	l.mu.Lock()
+	if l.conn != nil {
+		_ = l.conn.Close() // replaced: its server is gone or about to be
+		close(l.lost)
+	}
+	l.conn, l.lost = conn, make(chan struct{})
+	lost := l.lost
+	started, draining := l.job.progress()
+	hello := control.Message{Kind: control.KindHello, Version: control.Version, Running: started, Drain: draining, Size: l.size}
+	ended := l.ended
+	l.mu.Unlock()
+	err := conn.Send(hello)
+	if err == nil && ended != nil {
+		err = conn.Send(control.Message{Kind: control.KindExited, Exit: ended})
+	}
+	if err != nil {
+		l.detach(conn, lost)
+		return
+	}
+	l.wg.Go(func() {
+		l.receive(conn)
+		l.detach(conn, lost)
+	})
+}
+
+// detach forgets a connection that ended.
+func (l *link) detach(conn *control.Conn, lost chan struct{}) {
+	_ = conn.Close() // ended already
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == conn {
+		l.conn = nil
+		close(lost)
+	}
+}
+
+// receive carries out what a server asks for until its connection ends.
+func (l *link) receive(conn *control.Conn) {
+	for {
+		m, err := conn.Receive()
+		if err != nil {
+			return
+		}
+		switch m.Kind {
+		case control.KindInput:
+			l.job.typeText(m, l.send)
+		case control.KindTerminate:
+			go l.job.terminate(m.Limit) // the job ends only after it
+		case control.KindResize:
+			l.job.resize(m.Terminal)
+		case control.KindRecorded:
+			l.once.Do(func() { close(l.recorded) })
+		}
+	}
+}
+
+// send sends to the current server, if there is one.
+func (l *link) send(m control.Message) {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		_ = conn.Send(m) // receive sees the end of the connection
+	}
+}
+
+// grew notes the new size of the output and has it told. It does not block.
+func (l *link) grew(size int64) {
+	l.mu.Lock()
+	changed := size != l.size
+	l.size = size
+	l.mu.Unlock()
+	if changed {
+		select {
+		case l.growth <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// growthGap is the shortest time between two messages about growth.
+const growthGap = time.Millisecond
+
+// tellGrowth sends the size when it changed: the first time at once, then not
+// more often than a server could make use of.
+func (l *link) tellGrowth() {
+	gap := time.NewTimer(0)
+	defer gap.Stop()
+	for {
+		select {
+		case <-l.growth:
+		case <-l.done:
+			return
+		}
+		l.mu.Lock()
+		size := l.size
+		l.mu.Unlock()
+		l.send(control.Message{Kind: control.KindSize, Size: size})
+		gap.Reset(growthGap)
+		select {
+		case <-gap.C:
+		case <-l.done:
+			return
+		}
+	}
+}
+
+// report has the end recorded: by the server while it lives, else by the
+// runner-exit applet. Then the link is closed.
+func (l *link) report(exit job.Exit, start control.Start) error {
+	l.mu.Lock()
+	l.ended = &exit
+	l.mu.Unlock()
+	var err error
+	if !l.tellServer(exit) {
+		err = l.recordByHand(exit, start)
+	}
+	close(l.done)
+	err = errors.Join(err, l.listener.Close())
+	l.mu.Lock()
+	if l.conn != nil {
+		_ = l.conn.Close() // the server has all it needs
+	}
+	l.mu.Unlock()
+	l.wg.Wait()
+	return err
+}
+
+// tellServer reports whether a server has recorded the end.
+func (l *link) tellServer(exit job.Exit) bool {
+	for {
+		l.mu.Lock()
+		conn, lost := l.conn, l.lost
+		l.mu.Unlock()
+		if conn == nil {
+			return false
+		}
+		_ = conn.Send(control.Message{Kind: control.KindExited, Exit: &exit}) // lost tells
+		select {
+		case <-l.recorded:
+			return true
+		case <-lost:
+		}
+	}
+}
+
+// recordByHand starts runner-exit and waits for it.
+func (l *link) recordByHand(exit job.Exit, start control.Start) error {
+	code := "none"
+	if exit.Code != nil {
+		code = strconv.Itoa(*exit.Code)
+	}
+	argv := []string{
+		"shellctl-runner-exit", "--state-dir", start.StateDir, "--job-id", string(start.ID),
+		"--sqlite-busy-timeout-ms", strconv.FormatInt(start.BusyTimeout.Milliseconds(), 10),
+		"--exit-code", code, "--ended-at", exit.EndedAt.UTC().Format(job.TimeFormat),
+		"--status", string(exit.Status), "--reason", exit.Reason, "--message", exit.Message,
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("record exit: %w", err)
+	}
+	defer null.Close() // nothing to lose
+	attr := &syscall.ProcAttr{Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}}
+	ended := make(chan unix.WaitStatus, 1)
+	err = l.job.reaper.Start(func() (int, error) {
+		return syscall.ForkExec(proctree.Self, argv, attr)
+	}, func(st unix.WaitStatus) { ended <- st })
+	if err != nil {
+		return fmt.Errorf("record exit: %w", err)
+	}
+	if st := <-ended; st.ExitStatus() != 0 {
+		return fmt.Errorf("record exit: runner-exit ended with %d", st.ExitStatus())
+	}
+	return nil
+}
+
+// writeExit leaves the end in the job's directory, whole or not at all, for a
+// server that finds neither us nor a record.
+func writeExit(dir string, exit job.Exit) error {
+	b, err := json.Marshal(exit)
+	if err != nil {
+		return fmt.Errorf("encode exit: %w", err)
+	}
+	path := filepath.Join(dir, job.ExitFile)
+	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
+		return fmt.Errorf("write exit: %w", err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("write exit: %w", err)
+	}
+	return nil
+}
