@@ -37,6 +37,7 @@ func newCommand(c call, args, short string) *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SetUsageTemplate(usageTemplate)
+	cmd.Flags().BoolP("help", "h", false, "print this help")
 	// cobra takes the first word of Use for the name; ours may have two.
 	cmd.SetHelpTemplate("{{.Short}}\n\n{{.UsageString}}")
 	return cmd
