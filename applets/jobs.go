@@ -91,7 +91,6 @@ type graceFlag struct {
 func (g *graceFlag) add(f *pflag.FlagSet) {
 	f.Float64Var(&g.seconds, "grace-seconds", 0, "time between the first signal and SIGKILL (default: the server's)")
 	g.set = f.Lookup("grace-seconds")
-	g.set.DefValue = "" // shown as none
 }
 
 func (g *graceFlag) value() *float64 {
@@ -108,9 +107,6 @@ func (w *waitFlags) add(f *pflag.FlagSet) {
 	f.Float64Var(&w.Timeout, "timeout", 0, "seconds to wait at most (default: see above)")
 	f.Int64Var(&w.OutputLimit, "output-limit", 0, "bytes of output in one answer (default: the server's)")
 	f.Float64Var(&w.IdleFlush, "idle-flush-seconds", 0, "answer when output has not grown for so long (default: the server's)")
-	for _, name := range []string{"timeout", "output-limit", "idle-flush-seconds"} {
-		f.Lookup(name).DefValue = ""
-	}
 }
 
 func runWait(c call) int {
