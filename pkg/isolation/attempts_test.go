@@ -164,6 +164,20 @@ func must2(err error) {
 	}
 }
 
+func attemptSet(name string) []attempt {
+	switch name {
+	case "files":
+		return attempts()
+	case "root":
+		return rootAttempts()
+	case "calls":
+		return callAttempts()
+	case "tcp":
+		return tcpAttempts()
+	}
+	return nil
+}
+
 // playJob tries everything and prints the errno of each attempt.
 func playJob() int {
 	var s site
@@ -171,7 +185,7 @@ func playJob() int {
 		return 1
 	}
 	got := map[string]syscall.Errno{}
-	for _, a := range attempts() {
+	for _, a := range attemptSet(os.Getenv("SET")) {
 		got[a.name] = errnoOf(a.try(s))
 	}
 	return boolToCode(json.NewEncoder(os.Stdout).Encode(got) == nil)
@@ -195,14 +209,19 @@ func errnoOf(err error) syscall.Errno {
 	return ^syscall.Errno(0)
 }
 
-// tryAll has a job with the policy make all attempts.
-func tryAll(t *testing.T, uid uint32, p Policy) map[string]syscall.Errno {
+// trySet has a job with the policy make all attempts of a set.
+func trySet(t *testing.T, set string, uid uint32, p Policy) map[string]syscall.Errno {
 	t.Helper()
 	s := newSite(t, int(uid))
 	outside(t, uid, &s)
+	return trySite(t, set, uid, p, s)
+}
+
+func trySite(t *testing.T, set string, uid uint32, p Policy, s site) map[string]syscall.Errno {
+	t.Helper()
 	b, err := json.Marshal(s)
 	must(t, err)
-	env := append(jobEnv(s), roleVar+"=job", "SITE="+string(b))
+	env := append(jobEnv(s), roleVar+"=job", "SITE="+string(b), "SET="+set)
 	r := play(t, uid, plan{Policy: p, Job: s.job(), Argv: []string{s.Self}, Env: env})
 	if r.Refused != "" || r.Status.ExitStatus() != 0 {
 		t.Fatalf("job: %s %v %s", r.Refused, r.Status, r.Out)
@@ -241,26 +260,30 @@ func TestAttempts(t *testing.T) {
 	if kernel < abiScopes {
 		t.Fatalf("Landlock ABI %d %s: this test needs %d", kernel, why, abiScopes)
 	}
-	t.Run("off", func(t *testing.T) { checkOff(t, tryAll(t, nobody, Policy{})) })
+	t.Run("off", func(t *testing.T) {
+		checkOff(t, attempts(), trySet(t, "files", nobody, Policy{}))
+	})
 	for abi := 1; abi <= kernel; abi++ {
 		t.Run(fmt.Sprintf("ABI %d", abi), func(t *testing.T) {
 			p := defaults(t)
 			p.MaxABI = abi
-			checkABI(t, tryAll(t, nobody, p), abi)
+			check(t, attempts(), trySet(t, "files", nobody, p), abi)
 		})
 	}
 }
 
-func checkOff(t *testing.T, got map[string]syscall.Errno) {
-	for _, a := range attempts() {
+func checkOff(t *testing.T, list []attempt, got map[string]syscall.Errno) {
+	t.Helper()
+	for _, a := range list {
 		if got[a.name] != 0 {
 			t.Errorf("%s = %v, want success", a.name, got[a.name])
 		}
 	}
 }
 
-func checkABI(t *testing.T, got map[string]syscall.Errno, abi int) {
-	for _, a := range attempts() {
+func check(t *testing.T, list []attempt, got map[string]syscall.Errno, abi int) {
+	t.Helper()
+	for _, a := range list {
 		want := a.after
 		if abi < a.from {
 			want = a.before

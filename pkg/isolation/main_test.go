@@ -144,7 +144,7 @@ func startJob(p plan) (cell *Cell, out *os.File, pid int, err error) {
 		Dir:   p.Job.Cwd,
 		Env:   p.Env,
 		Files: []uintptr{in.Fd(), tty.Fd(), tty.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Foreground: p.PTY},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Foreground: p.PTY, Ctty: int(tty.Fd())},
 	})
 	return cell, out, pid, err
 }
@@ -185,11 +185,12 @@ func openTerminal() (ptmx, tty *os.File, err error) {
 
 // site is a place with two workspaces and a state directory, all of one user.
 type site struct {
-	Root                     string
-	Home, Ws, Other, State   string
-	Self, Script             string // this program, and a job's script
-	Outside                  int    // pid of a process outside
-	Abstract, Socket, Signal string
+	Root                   string
+	Home, Ws, Other, State string
+	Self, Script           string // this program, and a job's script
+	Outside                int    // pid of a process outside
+	Abstract, Socket       string
+	Open, Shut             int // TCP ports: one that is allowed, one that is not
 }
 
 // newSite builds one that the given user owns.
