@@ -15,13 +15,18 @@ type Cell struct {
 	policy  Policy
 	private mounts
 	ns      *os.File // keeps the mount namespace, or nil
+	rules   *ruleset // what all jobs are granted; nil without Landlock
+	closed  bool     // to further rules: the thread is confined
 }
 
-// Enter gives the calling thread what only a privileged runner can: terminals
-// and shared memory of its own. Open the job's terminal on this thread after
-// it, and never again by path, which means another terminal elsewhere.
+// Enter does to the calling thread everything that does not depend on the job,
+// so a runner can be here before it has one. Where mounting is allowed, the
+// thread then has terminals and shared memory of its own: open the job's
+// terminal on this thread, and never again by path, which is another terminal's
+// elsewhere.
 //
-// Close the Cell when the job is over, not before.
+// An error means that no job may be started. Close the Cell when the job is
+// over, not before.
 func (p Policy) Enter() (*Cell, error) {
 	if onMainThread() {
 		return nil, errors.New("enter cell: on the main thread")
@@ -31,47 +36,28 @@ func (p Policy) Enter() (*Cell, error) {
 		return nil, fmt.Errorf("set core limit: %w", err)
 	}
 	c := &Cell{policy: p}
-	if !p.wantsMounts() {
+	if !p.Paths && !p.Seccomp && !p.DropCaps {
 		return c, nil
 	}
-	c.private, _ = mountPrivate() // what is missing is in the report
-	if c.private.pts {
-		// The last process to leave a mount namespace waits for its dismantling;
-		// the runner shall be that, after the job's end is told.
-		c.ns, _ = os.Open("/proc/thread-self/ns/mnt")
+	if err := c.prepare(); err != nil {
+		c.Close()
+		return nil, err
 	}
 	return c, nil
 }
 
-// wantsMounts: only under Landlock, which keeps the job from mounting back.
-func (p Policy) wantsMounts() bool {
-	abi, _ := kernelABI()
-	return p.Paths && p.PTYs != PTYsAll && p.usableABI(abi) > 0
-}
-
-// Close releases what the job had to itself.
-func (c *Cell) Close() error {
-	if c.ns == nil {
-		return nil
-	}
-	return c.ns.Close()
-}
-
-// Restrict confines the calling thread for good. After an error nothing may be
-// started from it.
-func (c *Cell) Restrict(job Job) error {
+// prepare adds the layers in the order in which one permits the next: mounts
+// need a capability, the filter forbids mounts, and neither Landlock nor the
+// filter needs a privilege once the job can gain none.
+func (c *Cell) prepare() error {
 	p := c.policy
-	if !p.Paths && !p.Seccomp && !p.DropCaps {
-		return nil
-	}
-	rules, err := p.build(job, c.private)
+	abi, err := p.landlockABI()
 	if err != nil {
 		return err
 	}
-	if rules != nil {
-		defer rules.close()
+	if abi > 0 && p.PTYs != PTYsAll { // Landlock keeps the job from mounting back
+		c.enterMounts()
 	}
-	// The layers below need no privilege once the job can not gain any.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
@@ -80,12 +66,40 @@ func (c *Cell) Restrict(job Job) error {
 			return err
 		}
 	}
-	if rules != nil {
-		if err := rules.enforce(); err != nil {
+	if abi > 0 {
+		if c.rules, err = p.commonRules(abi, c.private); err != nil {
 			return err
 		}
 	}
-	return p.filterSyscalls()
+	if p.Seccomp {
+		return p.filterSyscalls()
+	}
+	return nil
+}
+
+func (c *Cell) enterMounts() {
+	c.private, _ = mountPrivate() // what is missing is in the report
+	if c.private.pts {
+		// The last process to leave a mount namespace waits for its dismantling;
+		// the runner shall be that, after the job's end is told.
+		c.ns, _ = os.Open("/proc/thread-self/ns/mnt")
+	}
+}
+
+// Restrict confines the calling thread to the job, for good. After an error
+// nothing can be started from it.
+func (c *Cell) Restrict(job Job) error {
+	if c.rules != nil {
+		defer c.dropRules()
+		if err := c.allowJob(job); err != nil {
+			return err
+		}
+		if err := c.rules.enforce(); err != nil {
+			return err
+		}
+	}
+	c.closed = true
+	return nil
 }
 
 // ForkExec starts a program from the restricted thread and returns its pid.
@@ -94,5 +108,24 @@ func (c *Cell) Restrict(job Job) error {
 //
 // Until it returns no other goroutine may wait for children without WNOWAIT.
 func (c *Cell) ForkExec(argv0 string, argv []string, attr *syscall.ProcAttr) (int, error) {
+	if !c.closed {
+		return 0, errors.New("start program: the thread is not restricted")
+	}
 	return c.policy.Limits.forkExec(argv0, argv, attr)
+}
+
+// Close releases what the job had to itself. It may be called on any thread.
+func (c *Cell) Close() error {
+	c.dropRules()
+	if c.ns == nil {
+		return nil
+	}
+	return c.ns.Close()
+}
+
+func (c *Cell) dropRules() {
+	if c.rules != nil {
+		c.rules.close()
+		c.rules = nil
+	}
 }

@@ -2,7 +2,6 @@ package isolation
 
 import (
 	"encoding/json"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -108,15 +107,5 @@ func TestMayWrite(t *testing.T) {
 		if got := mayWrite(path); got != want {
 			t.Errorf("mayWrite(%q) = %v, want %v", path, got, want)
 		}
-	}
-}
-
-func TestTakeSecret(t *testing.T) {
-	t.Setenv("ISOLATION_SECRET", "s3cret")
-	if got := TakeSecret("ISOLATION_SECRET"); got != "s3cret" {
-		t.Errorf("TakeSecret() = %q", got)
-	}
-	if v, ok := os.LookupEnv("ISOLATION_SECRET"); ok {
-		t.Errorf("still set to %q", v)
 	}
 }

@@ -24,30 +24,18 @@ func kernelABI() (int, string) {
 	return 0, fmt.Sprintf("Landlock does not answer (%v)", err)
 }
 
-// build returns the rules for a job, nil if Landlock is off or missing.
-func (p Policy) build(job Job, private mounts) (*ruleset, error) {
+// landlockABI returns the ABI that jobs are confined with, 0 for none, and an
+// error if the policy requires more than there is.
+func (p Policy) landlockABI() (int, error) {
 	if !p.Paths {
-		return nil, nil
+		return 0, nil
 	}
 	kernel, why := kernelABI()
 	abi := p.usableABI(kernel)
 	if p.Require {
-		if err := p.lacking(abi, why); err != nil {
-			return nil, err
-		}
+		return abi, p.lacking(abi, why)
 	}
-	if abi == 0 {
-		return nil, nil
-	}
-	r, err := newRuleset(p.handled(abi))
-	if err != nil {
-		return nil, err
-	}
-	if err := p.fill(r, job, private, abi); err != nil {
-		r.close()
-		return nil, err
-	}
-	return r, nil
+	return abi, nil
 }
 
 // lacking is the error for a kernel that can not do what Require promises.
@@ -61,23 +49,39 @@ func (p Policy) lacking(abi int, why string) error {
 	return nil
 }
 
-// fill adds all rules of the policy for a job.
-func (p Policy) fill(r *ruleset, job Job, private mounts, abi int) error {
+// commonRules returns the rules that are the same for all jobs.
+func (p Policy) commonRules(abi int, private mounts) (*ruleset, error) {
+	r, err := newRuleset(p.handled(abi))
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		r.allowAny(writeTree, p.RW...),
+		r.allowAny(readTree, p.RO...),
+		p.allowDevices(r),
+		allowTools(r, private),
+		p.allowTerminals(r, private),
+		p.allowNet(r, abi),
+	)
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// allowJob adds the rules of one job.
+func (c *Cell) allowJob(job Job) error {
 	state := job.State
 	if fd, real, err := openDir(state); err == nil {
 		unix.Close(fd)
 		state = real
 	}
 	return errors.Join(
-		r.allowHome(job.Home, state),
-		r.allowCwd(job.Cwd, state),
-		r.allow(readExec, job.Script),
-		r.allow(writeTree, p.RW...),
-		r.allow(readTree, p.RO...),
-		p.allowDevices(r),
-		allowTools(r, private),
-		p.allowTerminals(r, job.TTY, private),
-		p.allowNet(r, abi),
+		c.rules.allowHome(job.Home, state),
+		c.rules.allowCwd(job.Cwd, state),
+		c.rules.allow(readExec, job.Script),
+		c.rules.allow(useTTY, job.TTY),
 	)
 }
 
@@ -88,17 +92,17 @@ func allowTools(r *ruleset, private mounts) error {
 		shm = writeTree
 	}
 	return errors.Join(
-		r.allow(shm, "/dev/shm"),
+		r.allowAny(shm, "/dev/shm"),
 		// How many CPUs and how much memory there is.
-		r.allow(readDir, "/sys/fs/cgroup", "/sys/devices/system/cpu"),
+		r.allowAny(readDir, "/sys/fs/cgroup", "/sys/devices/system/cpu"),
 		// Name resolution: /etc/resolv.conf is often a link to one of these.
-		r.allow(resolve, "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
-		r.allow(readFile, "/etc/resolv.conf", "/run/NetworkManager/resolv.conf"),
+		r.allowAny(resolve, "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
+		r.allowAny(readFile, "/etc/resolv.conf", "/run/NetworkManager/resolv.conf"),
 	)
 }
 
-// plainDevices answer no ioctl that any program needs. Every other device of
-// the list is there to be driven: terminals, GPUs.
+// plainDevice tells the devices that answer no ioctl a program needs. Any other
+// device of the list is there to be driven: terminals, GPUs.
 func plainDevice(path string) bool {
 	switch path {
 	case "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom":
@@ -113,24 +117,21 @@ func (p Policy) allowDevices(r *ruleset) error {
 		if plainDevice(path) {
 			rights = useDevice
 		}
-		if err := r.allow(rights, path); err != nil {
+		if err := r.allowAny(rights, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// allowTerminals grants the job's own terminal by its exact path. Landlock can
-// not tell a terminal the job opens itself from one of another job, as they lie
-// in one directory, unless that directory is the job's alone.
-func (p Policy) allowTerminals(r *ruleset, tty string, private mounts) error {
+// allowTerminals grants those a job opens itself. Landlock can not tell them
+// from other jobs', which lie in the same directory, unless that directory is
+// the job's alone. Its own terminal is granted by its exact path.
+func (p Policy) allowTerminals(r *ruleset, private mounts) error {
 	if p.PTYs == PTYsAll || private.pts {
-		return r.allow(useTTYs, "/dev/pts", "/dev/ptmx")
+		return r.allowAny(useTTYs, "/dev/pts", "/dev/ptmx")
 	}
-	if tty == "" {
-		return nil
-	}
-	return r.allow(useTTY, tty)
+	return nil
 }
 
 func (p Policy) allowNet(r *ruleset, abi int) error {

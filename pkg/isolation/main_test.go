@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 		os.Exit(playRunner())
 	case "job":
 		os.Exit(playJob())
+	case "neighbour":
+		os.Exit(playNeighbour())
 	}
 	code := m.Run()
 	os.Remove(selfPath())
@@ -48,6 +50,7 @@ type result struct {
 	Out     string
 	Refused string
 	Status  syscall.WaitStatus
+	Free    bool // the runner itself could still read and write the state
 }
 
 // play starts a runner as the given user and returns what its job printed.
@@ -118,6 +121,8 @@ func confine(p plan) (r result, err error) {
 		return r, readErr
 	}
 	r.Out = string(b)
+	f, openErr := os.OpenFile(filepath.Join(p.Job.State, "shellctl.db"), os.O_RDWR, 0)
+	r.Free = openErr == nil && f.Close() == nil
 	_, err = syscall.Wait4(pid, &r.Status, 0, nil)
 	return r, err
 }

@@ -1,79 +1,98 @@
 package isolation
 
-import "golang.org/x/sys/unix"
+import (
+	"cmp"
+	"slices"
 
-// Where a seccomp program finds what it looks at, in struct seccomp_data. Both
-// architectures are little-endian, so the low half of an argument comes first.
+	"golang.org/x/sys/unix"
+)
+
+// program is a seccomp program. The kernel runs it once for every call number
+// when it is installed, and at every call it could not decide by number alone:
+// so it searches its rules by halves.
+type program []unix.SockFilter
+
+// rule is what happens to one call: a program that always returns.
+type rule struct {
+	nr   uint32
+	body program
+}
+
+// Where a program finds what it looks at, in struct seccomp_data. Both
+// architectures are little-endian: the low half of an argument comes first.
 const (
 	offsetNr   = 0
 	offsetArch = 4
 	offsetArgs = 16
 )
 
-const (
-	loadWord  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-	jumpEqual = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-	jumpAbove = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
-	jumpBits  = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-	giveBack  = unix.BPF_RET | unix.BPF_K
-)
-
-// program is a seccomp program in the making. Between two of its rules the
-// register holds the number of the call; a rule that looks at arguments decides
-// for its call, so none has to load the number again.
-type program struct {
-	code []unix.SockFilter
+func insn(code uint16, k uint32, yes, no uint8) unix.SockFilter {
+	return unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k}
 }
 
-func (b *program) add(code uint16, k uint32, yes, no uint8) {
-	b.code = append(b.code, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
+func load(offset uint32) unix.SockFilter {
+	return insn(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset, 0, 0)
 }
 
-func (b *program) load(offset uint32)                      { b.add(loadWord, offset, 0, 0) }
-func (b *program) when(op uint16, k uint32, yes, no uint8) { b.add(op, k, yes, no) }
-func (b *program) ret(action uint32)                       { b.add(giveBack, action, 0, 0) }
-func (b *program) fail(errno unix.Errno)                   { b.ret(retErrno | uint32(errno)) }
+func loadArg(n uint32) unix.SockFilter { return load(offsetArgs + 8*n) }
 
-func arg(n uint32) uint32 { return offsetArgs + 8*n }
-
-// denyCall refuses a call whatever its arguments.
-func (b *program) denyCall(nr uint32, errno unix.Errno) {
-	b.when(jumpEqual, nr, 0, 1)
-	b.fail(errno)
+// The jumps skip that many instructions if the comparison is true or not.
+func ifEqual(k uint32, yes, no uint8) unix.SockFilter {
+	return insn(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, yes, no)
 }
 
-// denyAbove refuses all calls from a number on.
-func (b *program) denyAbove(nr uint32, errno unix.Errno) {
-	b.when(jumpAbove, nr, 0, 1)
-	b.fail(errno)
+func ifAtLeast(k uint32, yes, no uint8) unix.SockFilter {
+	return insn(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, k, yes, no)
 }
 
-// denyBits refuses a call if its nth argument has one of the bits.
-func (b *program) denyBits(nr, n, bits uint32, errno unix.Errno) {
-	b.when(jumpEqual, nr, 0, 4)
-	b.load(arg(n))
-	b.when(jumpBits, bits, 0, 1)
-	b.fail(errno)
-	b.ret(retAllow)
+func ifBits(k uint32, yes, no uint8) unix.SockFilter {
+	return insn(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, k, yes, no)
 }
 
-// denyValues refuses a call if its nth argument is one of two values.
-func (b *program) denyValues(nr, n uint32, errno unix.Errno, v1, v2 uint32) {
-	b.when(jumpEqual, nr, 0, 5)
-	b.load(arg(n))
-	b.when(jumpEqual, v1, 1, 0)
-	b.when(jumpEqual, v2, 0, 1)
-	b.fail(errno)
-	b.ret(retAllow)
+func fail(errno unix.Errno) unix.SockFilter {
+	return insn(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(errno), 0, 0)
 }
 
-// denySocket refuses sockets that carry TCP under another name.
-func (b *program) denySocket(errno unix.Errno) {
-	b.when(jumpEqual, unix.SYS_SOCKET, 0, 6)
-	b.load(arg(0))
-	b.when(jumpEqual, familySMC, 2, 0)
-	b.load(arg(2))
-	b.when(jumpEqual, protoMPTCP, 0, 1)
-	b.fail(errno)
-	b.ret(retAllow)
+func allow() unix.SockFilter {
+	return insn(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
+}
+
+// denyBits fails if the nth argument has one of the bits.
+func denyBits(n, bits uint32, errno unix.Errno) program {
+	return program{loadArg(n), ifBits(bits, 0, 1), fail(errno), allow()}
+}
+
+// denyValues fails if the nth argument is one of two values.
+func denyValues(n, v1, v2 uint32, errno unix.Errno) program {
+	return program{loadArg(n), ifEqual(v1, 1, 0), ifEqual(v2, 0, 1), fail(errno), allow()}
+}
+
+// assemble puts the checks of the architecture before the search.
+func assemble(rules []rule) program {
+	slices.SortFunc(rules, func(a, b rule) int { return cmp.Compare(a.nr, b.nr) })
+	p := program{
+		// Programs of another architecture have other numbers.
+		load(offsetArch), ifEqual(auditArch, 1, 0), fail(unix.ENOSYS),
+		load(offsetNr),
+	}
+	if x32Bit != 0 {
+		p = append(p, ifAtLeast(x32Bit, 0, 1), fail(unix.ENOSYS))
+	}
+	return append(p, search(rules)...)
+}
+
+// search finds the rule of the loaded number; without one the call is allowed.
+func search(rules []rule) program {
+	if len(rules) > 2 {
+		half := len(rules) / 2
+		low := search(rules[:half])
+		p := append(program{ifAtLeast(rules[half].nr, uint8(len(low)), 0)}, low...)
+		return append(p, search(rules[half:])...)
+	}
+	var p program
+	for _, r := range rules {
+		p = append(p, ifEqual(r.nr, 0, uint8(len(r.body))))
+		p = append(p, r.body...)
+	}
+	return append(p, allow())
 }

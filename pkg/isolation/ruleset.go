@@ -54,21 +54,28 @@ func (r *ruleset) addPath(fd int, rights uint64) error {
 	return ll.LandlockAddPathBeneathRule(r.fd, &ll.PathBeneathAttr{ParentFd: fd, AllowedAccess: rights}, 0)
 }
 
-// allow grants rights to a path, which is skipped if it can not be reached: the
-// job could not reach it either.
-func (r *ruleset) allow(rights uint64, paths ...string) error {
+// allow grants rights to a path that must be there; none grants nothing.
+func (r *ruleset) allow(rights uint64, path string) error {
+	if path == "" {
+		return nil
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	if err := r.allowFD(fd, rights); err != nil {
+		return fmt.Errorf("allow %s: %w", path, err)
+	}
+	return nil
+}
+
+// allowAny grants rights to those of the paths that can be reached: what the
+// runner can not reach the job could not either.
+func (r *ruleset) allowAny(rights uint64, paths ...string) error {
 	for _, path := range paths {
-		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if unreachable(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("open %s: %w", path, err)
-		}
-		err = r.allowFD(fd, rights)
-		unix.Close(fd)
-		if err != nil {
-			return fmt.Errorf("allow %s: %w", path, err)
+		if err := r.allow(rights, path); err != nil && !unreachable(err) {
+			return err
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // deniedCalls are refused with EPERM: no job of an agent needs them, and
-// kernels get broken by them. The program is built here from the numbers in
+// kernels get broken by them. The program is built here, from the numbers in
 // x/sys: a library with the tables of all architectures costs every process of
 // the binary 0.25 ms and 165 KB at its start.
 func deniedCalls() []uint32 {
@@ -27,65 +27,59 @@ func deniedCalls() []uint32 {
 }
 
 const (
-	retAllow = unix.SECCOMP_RET_ALLOW
-	retErrno = unix.SECCOMP_RET_ERRNO // or'ed with the errno
-
 	// Terminal ioctls that type into a terminal on somebody's behalf.
 	ioctlTIOCSTI   = 0x5412
 	ioctlTIOCLINUX = 0x541C
 
-	// Ways to open a TCP connection that Landlock's port rules do not see.
+	// Sockets that carry TCP past Landlock's port rules.
 	protoMPTCP = 0x106
 	familySMC  = 43
 )
 
-// filterProgram returns the seccomp program of the policy.
-func (p Policy) filterProgram() []unix.SockFilter {
-	b := &program{}
-	// Programs of another architecture have other numbers.
-	b.load(offsetArch)
-	b.when(jumpEqual, auditArch, 1, 0)
-	b.ret(retErrno | uint32(unix.ENOSYS))
-	b.load(offsetNr)
+// filter returns the seccomp program of the policy.
+func (p Policy) filter() program {
+	var rules []rule
 	for _, nr := range deniedCalls() {
-		b.denyCall(nr, unix.EPERM)
+		rules = append(rules, rule{nr, program{fail(unix.EPERM)}})
 	}
-	// Its flags lie in memory, out of a filter's sight; libc falls back to clone.
-	b.denyCall(unix.SYS_CLONE3, unix.ENOSYS)
-	if x32Bit != 0 {
-		b.denyAbove(x32Bit, unix.ENOSYS)
-	}
-	b.denyBits(unix.SYS_CLONE, 0, unix.CLONE_NEWUSER, unix.EPERM)
-	b.denyBits(unix.SYS_UNSHARE, 0, unix.CLONE_NEWUSER, unix.EPERM)
-	b.denyValues(unix.SYS_IOCTL, 1, unix.EPERM, ioctlTIOCSTI, ioctlTIOCLINUX)
+	rules = append(
+		rules,
+		// Its flags lie in memory, out of a filter's sight; libc falls back to clone.
+		rule{unix.SYS_CLONE3, program{fail(unix.ENOSYS)}},
+		rule{unix.SYS_CLONE, denyBits(0, unix.CLONE_NEWUSER, unix.EPERM)},
+		rule{unix.SYS_UNSHARE, denyBits(0, unix.CLONE_NEWUSER, unix.EPERM)},
+		rule{unix.SYS_IOCTL, denyValues(1, ioctlTIOCSTI, ioctlTIOCLINUX, unix.EPERM)},
+	)
 	if p.ConnectPorts != nil || p.BindPorts != nil {
-		b.denyTCPDetours()
+		rules = append(rules, tcpDetours()...)
 	}
-	b.ret(retAllow)
-	return b.code
+	return assemble(rules)
 }
 
-// denyTCPDetours makes programs fall back to the plain TCP that Landlock limits.
-func (b *program) denyTCPDetours() {
-	b.denyBits(unix.SYS_SENDTO, 3, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)
-	b.denyBits(unix.SYS_SENDMSG, 2, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)
-	b.denyBits(unix.SYS_SENDMMSG, 3, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)
-	b.denySocket(unix.EPROTONOSUPPORT)
+// tcpDetours makes programs fall back to the plain TCP that Landlock limits.
+func tcpDetours() []rule {
+	return []rule{
+		{unix.SYS_SENDTO, denyBits(3, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)},
+		{unix.SYS_SENDMSG, denyBits(2, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)},
+		{unix.SYS_SENDMMSG, denyBits(3, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)},
+		{unix.SYS_SOCKET, program{
+			loadArg(0), ifEqual(familySMC, 2, 0),
+			loadArg(2), ifEqual(protoMPTCP, 0, 1),
+			fail(unix.EPROTONOSUPPORT), allow(),
+		}},
+	}
 }
 
 // filterSyscalls installs the filter on the calling thread. no_new_privs must be
 // set.
 func (p Policy) filterSyscalls() error {
-	if !p.Seccomp {
-		return nil
-	}
 	if why := seccompMissing(); why != "" {
 		if p.Require {
 			return fmt.Errorf("required but missing: %s", why)
 		}
 		return nil
 	}
-	code := p.filterProgram()
+	code := p.filter()
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	// Without this flag kernels before 5.16 slow the job down by mitigations.
 	err := seccomp(unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, unsafe.Pointer(&prog))
@@ -100,7 +94,7 @@ func (p Policy) filterSyscalls() error {
 
 // seccompMissing says why the kernel has no seccomp filters, or nothing.
 func seccompMissing() string {
-	action := uint32(retErrno)
+	action := uint32(unix.SECCOMP_RET_ERRNO)
 	err := seccomp(unix.SECCOMP_GET_ACTION_AVAIL, 0, unsafe.Pointer(&action))
 	if err != nil {
 		return fmt.Sprintf("the kernel has no seccomp filters (%v)", err)
