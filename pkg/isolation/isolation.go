@@ -5,14 +5,15 @@
 // The rules:
 //
 //   - The server alone reads the policy, from its own environment. It reaches
-//     the runner inside the job spec; nothing in a job's environment can widen
-//     or disable it.
+//     the runner inside the job spec; of a job's environment only HOME matters.
 //   - Only a thread is confined, never the runner: see [OnThread]. The thread
 //     dies with its goroutine, the script inherits what it had.
 //   - A job writes below its HOME and its cwd. The root, system directories and
 //     the server's state never become writable by being named as one of them.
 //   - Everything else is granted by name and as narrowly as tools allow. Other
-//     jobs' files, terminals, processes and memory are never granted.
+//     jobs' files, terminals, processes and memory are not among it, with two
+//     exceptions the report states: a shared /dev/shm, where who knows a name
+//     can open it, and terminals where the policy says all.
 //   - A path of a list that is missing is skipped: that can only take access
 //     away. A HOME or cwd that can not be granted is an error, and the script
 //     must not run.

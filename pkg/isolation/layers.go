@@ -63,9 +63,9 @@ func (p Policy) describeSHM(l Layer, k Kernel) Layer {
 	switch {
 	case l.State != Enforced:
 	case p.PTYs != PTYsAll && k.private.shm:
-		l.Detail = "private /dev/shm"
+		l.Detail = "private /dev/shm; System V IPC is not covered"
 	default:
-		l.Detail = "shared /dev/shm: objects can be opened by name, not listed"
+		l.Detail = "shared /dev/shm: objects can be opened by name, not listed; System V IPC is not covered"
 	}
 	return l
 }
