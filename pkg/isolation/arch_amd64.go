@@ -1,0 +1,8 @@
+package isolation
+
+import "golang.org/x/sys/unix"
+
+const (
+	auditArch = unix.AUDIT_ARCH_X86_64
+	x32Bit    = 0x40000000 // marks calls of the x32 ABI, which share the architecture
+)

@@ -1,0 +1,8 @@
+package isolation
+
+import "golang.org/x/sys/unix"
+
+const (
+	auditArch = unix.AUDIT_ARCH_AARCH64
+	x32Bit    = 0 // no second ABI
+)

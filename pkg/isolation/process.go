@@ -1,0 +1,76 @@
+package isolation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// HideProcess makes the calling process non-dumpable: other processes of the
+// user can neither read its environment and memory nor trace it, and it leaves
+// no core. A program it starts is dumpable again.
+func HideProcess() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("set process non-dumpable: %w", err)
+	}
+	return nil
+}
+
+// TakeSecret returns the value of a variable and removes it from the
+// environment, also from what the kernel shows as /proc/<pid>/environ, which
+// Unsetenv leaves as it was when the process started. An error concerns only
+// that: the value is good. Call it before [HideProcess], which closes the files
+// it needs.
+func TakeSecret(name string) (string, error) {
+	value, ok := os.LookupEnv(name)
+	if !ok {
+		return "", nil
+	}
+	return value, errors.Join(os.Unsetenv(name), wipeEnviron(name))
+}
+
+// wipeEnviron blanks the value in the block on the stack that the process got
+// its environment in. The runtime has copied it.
+func wipeEnviron(name string) error {
+	block, err := os.ReadFile("/proc/self/environ")
+	if err != nil {
+		return fmt.Errorf("wipe %s: %w", name, err)
+	}
+	start, err := environStart()
+	if err != nil {
+		return fmt.Errorf("wipe %s: %w", name, err)
+	}
+	mem, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("wipe %s: %w", name, err)
+	}
+	defer mem.Close()
+	for entry := range bytes.SplitAfterSeq(block, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, []byte(name+"=")); ok {
+			if _, err := mem.WriteAt(make([]byte, len(value)), start+int64(len(name)+1)); err != nil {
+				return fmt.Errorf("wipe %s: %w", name, err)
+			}
+		}
+		start += int64(len(entry))
+	}
+	return nil
+}
+
+// environStart reads the address of the block from the 50th field of stat.
+func environStart() (int64, error) {
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return 0, err
+	}
+	// The second field is the program's name in parentheses, with anything in it.
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const envStart = 50 - 3
+	if len(f) <= envStart {
+		return 0, errors.New("no env_start in /proc/self/stat")
+	}
+	return strconv.ParseInt(string(f[envStart]), 10, 64)
+}
