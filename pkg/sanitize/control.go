@@ -6,7 +6,7 @@ func (f *Filter) c0(b byte) {
 	case '\n':
 		f.newline()
 	case '\r':
-		f.line.back, f.line.cr = true, true
+		f.line.cr = true
 	case '\t':
 		f.text([]byte{'\t'})
 	case bs:

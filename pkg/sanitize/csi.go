@@ -46,16 +46,21 @@ func (f *Filter) csiEnd(final byte) {
 		f.row()
 	case 'r': // DECSTBM
 		f.screen = true
+	case 'C', 'a': // CUF, HPR
+		f.gap()
 	case 'G', '`': // CHA, HPA
+		f.gap()
 		f.line.column = param < 2
-		f.line.back = f.line.back || f.line.column && f.line.erased
+		if f.line.column && f.line.erased {
+			f.restart()
+		}
 	case 'J', 'K': // ED, EL
 		f.erase(final, param)
 	}
 }
 
-// erase takes ED and EL. With the cursor in the first column of the line it is
-// empty now; what a program erases otherwise stays in the text.
+// erase takes ED and EL. With the cursor in its first column the line is empty
+// now; what a program erases otherwise stays in the text.
 func (f *Filter) erase(final byte, param int) {
 	all := param == 2
 	if final == 'J' && param >= 2 {
@@ -63,28 +68,6 @@ func (f *Filter) erase(final byte, param int) {
 	}
 	f.line.erased = f.line.erased || all
 	if f.line.column && (all || param == 0) {
-		f.line.back = true
-	}
-}
-
-// mode takes DECSET and DECRST: the alternate screen is a page of its own.
-func (f *Filter) mode(final byte) {
-	switch f.csi.param {
-	case 47, 1047, 1049:
-	default:
-		return
-	}
-	if final == 'h' || final == 'l' {
-		f.screen = true
-		f.row()
-		f.screen = final == 'h'
-	}
-}
-
-// row takes a move of the cursor to another row, or to a row that is not known.
-// On a screen it ends the line if there is text in it.
-func (f *Filter) row() {
-	if f.screen && (len(f.held()) > 0 || f.line.open()) {
-		f.newline()
+		f.restart()
 	}
 }

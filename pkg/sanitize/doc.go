@@ -46,8 +46,8 @@
 //   - Every sequence goes without a trace, and so does every C0 but TAB and LF,
 //     DEL and C1. Bytes that are not UTF-8 become U+FFFD, one for each maximal
 //     subpart of a character.
-//   - A line that is erased (EL, ED) with the cursor in its first column (CHA)
-//     starts anew as after a CR. This is how Node.js redraws a line.
+//   - A line that is erased (EL, ED) with the cursor in its first column (CHA) is
+//     empty then. This is how Node.js draws a line again.
 //   - At the end of the stream the last state of the line is kept.
 //
 // # Text without a newline
@@ -72,5 +72,6 @@
 // A program that enters the alternate screen, clears the display, sets a
 // scrolling region or addresses a row below the first draws on a screen. From
 // there on, until it leaves the alternate screen, a move to another row ends the
-// line if it holds text, so that words do not run together.
+// line if it holds text, and a move to the right within the row is a space, so that
+// words do not run together. The text comes in the order in which it was drawn.
 package sanitize

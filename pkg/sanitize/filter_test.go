@@ -114,7 +114,7 @@ var cases = []struct {
 	{"Node.js, erase the display below", "> a\x1b[1G\x1b[0J> ab\x1b[5G\r\n", "> ab\n"},
 	{"first column alone", "ab\x1b[1Gc\n", "abc\n"},
 	{"erase alone", "ab\x1b[2Kc\x1b[5G\n", "abc\n"},
-	{"erased before LF", "ab\x1b[2K\x1b[1G\n", "ab\n"},
+	{"erased before LF", "a\nb\x1b[2K\x1b[1G\nc\x1b[G\x1b[J", "a\n\n"},
 
 	// Screens.
 	{"alternate screen", "$ vi\r\n\x1b[?1049h\x1b[H\x1b[2Jone\x1b[2;1Htwo\x1b[3d~\x1b[?1049l$ ", "$ vi\none\ntwo\n~\n$ "},
@@ -123,6 +123,7 @@ var cases = []struct {
 	{"clear", "a\n\x1b[H\x1b[2J\x1b[3Jb\n", "a\nb\n"},
 	{"home on a cleared display", "\x1b[H\x1b[2Ja\r\nb\x1b[Hc\r\nd", "a\nb\nc\nd"},
 	{"relative rows", "\x1b[2Ja\x1b[Bb\x1b[Ac\x1b[Ed\x1b[Fe\x1bDf\x1bMg\x1bEh", "a\nb\nc\nd\ne\nf\ng\nh"},
+	{"moves within a row", "\x1b[2Ja\x1b[5Cb\x1b[20Gc \x1b[2Cd\x1b[3De\x1b[2;1H\x1b[4Cf\r\x1b[Cg", "a b c de\ng"},
 	{"bar in the last row", "\x1b[1;23r\x1b7\x1b[24;0fProgress: [ 20%]\x1b8Unpacking a\r\n", "Progress: [ 20%]\nUnpacking a\n"},
 }
 

@@ -19,8 +19,7 @@ type marks struct {
 	hold bool // CR rewrote it: nothing is shown until it ends
 
 	// Control functions that came since the last text.
-	back   bool // the next text starts the line anew
-	cr     bool // back, and by CR
+	cr     bool // the next text starts the line anew
 	column bool // the cursor went to the first column by CHA
 	erased bool // all of the line was erased
 }
@@ -33,7 +32,7 @@ func (f *Filter) held() []byte { return f.buf[f.done:] }
 
 // take takes the plain text at the start of p and returns how much that was.
 func (f *Filter) take(p []byte) int {
-	if f.line.back || f.line.anew {
+	if f.line.cr || f.line.anew {
 		return f.takeLine(p)
 	}
 	old := len(f.buf)
@@ -69,7 +68,7 @@ func (f *Filter) text(s []byte) {
 	if len(s) == 0 {
 		return
 	}
-	if f.line.back {
+	if f.line.cr {
 		f.restart()
 	}
 	f.line.column, f.line.erased = false, false
@@ -91,7 +90,7 @@ func (f *Filter) newline() {
 	f.begin(len(f.buf))
 }
 
-// restart drops the text of the line for that which follows.
+// restart drops the text of the line, for that which follows.
 func (f *Filter) restart() {
 	if len(f.held()) > 0 || f.line.open() {
 		f.line.hold = f.line.hold || f.line.cr
@@ -99,12 +98,12 @@ func (f *Filter) restart() {
 		f.buf = f.buf[:f.done]
 		f.timed = false
 	}
-	f.line.back, f.line.cr = false, false
+	f.line.cr = false
 }
 
 // backspace erases the last character that is held.
 func (f *Filter) backspace() {
-	if f.line.back { // the cursor is in the first column
+	if f.line.cr { // the cursor is in the first column
 		return
 	}
 	_, n := utf8.DecodeLastRune(f.held())
@@ -127,7 +126,7 @@ func (f *Filter) bound() {
 // settle joins the held text to what was written out of the same line, and returns
 // how much of it was the same. See "Text without a newline" in the package comment.
 func (f *Filter) settle() int {
-	if !f.line.anew || len(f.held()) == 0 {
+	if !f.line.anew {
 		return 0
 	}
 	f.line.anew = false

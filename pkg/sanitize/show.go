@@ -51,7 +51,7 @@ func (f *Filter) see() {
 // being drawn again and is so far what readers saw has nothing new to show.
 func (f *Filter) showable() bool {
 	held := f.held()
-	if len(held) == 0 || f.line.hold || f.line.back {
+	if len(held) == 0 || f.line.hold || f.line.cr {
 		return false
 	}
 	return !f.line.anew || f.line.lost || !bytes.HasPrefix(f.line.seen, held)
