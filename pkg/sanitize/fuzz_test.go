@@ -2,6 +2,7 @@ package sanitize_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -88,17 +89,20 @@ func checkTiming(t *testing.T, raw []byte, chunks [][]byte) {
 	closeFilter(t, f)
 	checkPlain(t, out.String())
 
-	lines := strings.Split(out.String(), "\n")
-	for _, want := range strings.Split(clean(t, string(raw)), "\n") {
-		for len(lines) > 0 && lines[0] != want {
-			lines = lines[1:]
-		}
-		if len(lines) == 0 {
-			t.Fatalf("shown early: %q, line %q of the text is missing", &out, want)
-		}
-		lines = lines[1:]
+	// From the end, as a line is shown early before it is what it becomes.
+	shown := strings.Split(out.String(), "\n")
+	lines := strings.Split(clean(t, string(raw)), "\n")
+	if shown[len(shown)-1] != lines[len(lines)-1] {
+		t.Errorf("shown early: %q, lines %q do not end it", &out, lines)
 	}
-	if len(lines) > 0 {
-		t.Errorf("shown early: %q, lines %q are behind the end", &out, lines)
+	for _, line := range slices.Backward(lines) {
+		i := len(shown) - 1
+		for i >= 0 && shown[i] != line {
+			i--
+		}
+		if i < 0 {
+			t.Fatalf("shown early: %q, line %q is missing", &out, line)
+		}
+		shown = shown[:i]
 	}
 }
