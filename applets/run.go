@@ -15,7 +15,6 @@ import (
 
 	"shellctl/pkg/client"
 	"shellctl/pkg/config"
-	"shellctl/pkg/proctree"
 )
 
 type runOptions struct {
@@ -244,9 +243,6 @@ func startPrivate(stderr io.Writer) (_ *privateServer, err error) {
 		GCInterval: config.DefaultGCInterval, GCRetention: config.DefaultGCRetention,
 	}
 	if cfg.Runner, err = config.RunnerFromEnv(); err != nil {
-		return nil, err
-	}
-	if err := proctree.SetSubreaper(); err != nil {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -17,7 +17,7 @@ import (
 func sanitizer(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Args[0] = "shellctl-sanitize-pty"
-	cmd.Env = append(os.Environ(), "SHELLCTL_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

@@ -10,14 +10,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"shellctl/pkg/api"
 	"shellctl/pkg/config"
+	"shellctl/pkg/isolation"
 	"shellctl/pkg/manager"
 	"shellctl/pkg/proctree"
 )
@@ -42,17 +43,14 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.gcRetention, "gc-finished-job-retention-seconds", config.DefaultGCRetention.Seconds(), "how long an ended job is kept")
 }
 
-// config checks the options and completes them from the environment.
-func (o *serveOptions) config() (config.Server, error) {
+// config checks the options and completes them; token is that of the environment.
+func (o *serveOptions) config(token string) (config.Server, error) {
 	cfg := config.Server{Listen: o.listen, Token: o.token}
 	if cfg.Token == "" {
 		cfg.Token = o.authToken
 	}
 	if cfg.Token == "" {
-		cfg.Token = os.Getenv(config.EnvAuthToken)
-	}
-	if err := os.Unsetenv(config.EnvAuthToken); err != nil {
-		return cfg, fmt.Errorf("take token from the environment: %w", err)
+		cfg.Token = token
 	}
 	var err error
 	for _, s := range []struct {
@@ -101,15 +99,13 @@ func runServe(c call) int {
 func serve(o serveOptions, c call) error {
 	ctx, stop := interruptible()
 	defer stop()
-	cfg, err := o.config()
-	if err != nil {
-		return err
-	}
 	log := slog.New(slog.NewTextHandler(c.stderr, nil))
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("make server non-dumpable: %w", err)
+	token, err := isolation.TakeSecret(config.EnvAuthToken)
+	if err != nil {
+		log.Warn("the token stays visible in the environment of this process", "error", err)
 	}
-	if err := proctree.SetSubreaper(); err != nil {
+	cfg, err := o.config(token)
+	if err != nil {
 		return err
 	}
 	s, err := startServer(cfg, log)
@@ -138,7 +134,17 @@ type server struct {
 // startServer listens and answers at once; the record is opened and earlier jobs
 // are found meanwhile, and the calls that need them wait for that.
 func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
-	jobs, err := manager.New(cfg, log)
+	policy, notes, err := isolation.FromEnviron(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	if err := isolation.HideProcess(); err != nil {
+		return nil, err
+	}
+	if err := proctree.SetSubreaper(); err != nil {
+		return nil, err
+	}
+	jobs, err := manager.New(cfg, policy, log)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +170,10 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 			s.failed <- err
 		}
 	}()
+	if len(notes) > 0 {
+		log.Warn("isolation: " + strings.Join(notes, "; "))
+	}
+	log.Info("isolation: " + policy.Probe().String())
 	return s, nil
 }
 

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"shellctl/pkg/config"
+	"shellctl/pkg/isolation"
 	"shellctl/pkg/job"
 )
 
@@ -84,17 +85,18 @@ type Message struct {
 
 // Start is all a runner needs for its job.
 type Start struct {
-	ID          job.ID        `json:"id"`
-	Mode        job.Mode      `json:"mode"`
-	Dir         string        `json:"dir"`       // the job's directory
-	StateDir    string        `json:"state_dir"` // where the record lies
-	Control     string        `json:"control"`   // path of the socket to listen on
-	ServerLock  string        `json:"lock"`      // file that only the server of this state directory locks
-	Cwd         string        `json:"cwd"`       // absolute
-	Env         [][]byte      `json:"env"`       // NAME=VALUE, any bytes but NUL
-	Terminal    job.Terminal  `json:"terminal"`  // pty
-	Settings    config.Runner `json:"settings"`
-	BusyTimeout time.Duration `json:"busy_timeout"`
+	ID          job.ID           `json:"id"`
+	Mode        job.Mode         `json:"mode"`
+	Dir         string           `json:"dir"`       // the job's directory
+	StateDir    string           `json:"state_dir"` // where the record lies
+	Control     string           `json:"control"`   // path of the socket to listen on
+	ServerLock  string           `json:"lock"`      // file that only the server of this state directory locks
+	Cwd         string           `json:"cwd"`       // absolute
+	Env         [][]byte         `json:"env"`       // NAME=VALUE, any bytes but NUL
+	Terminal    job.Terminal     `json:"terminal"`  // pty
+	Settings    config.Runner    `json:"settings"`
+	Policy      isolation.Policy `json:"policy"`
+	BusyTimeout time.Duration    `json:"busy_timeout"`
 }
 
 // Conn carries messages in both directions. Send may be called from several

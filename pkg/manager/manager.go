@@ -15,6 +15,7 @@ import (
 
 	"shellctl/pkg/config"
 	"shellctl/pkg/control"
+	"shellctl/pkg/isolation"
 	"shellctl/pkg/job"
 	"shellctl/pkg/proctree"
 	"shellctl/pkg/store"
@@ -24,6 +25,7 @@ import (
 // from any goroutine; those for clients wait until Open has finished recovery.
 type Manager struct {
 	cfg    config.Server
+	policy isolation.Policy // of every job
 	log    *slog.Logger
 	home   string   // HOME of the server
 	env    []string // of the server, without what no job gets
@@ -57,7 +59,7 @@ const (
 
 // New takes hold of the state directory. If another server has it, the error is
 // a *[control.HeldError]. Nothing else is done before Open.
-func New(cfg config.Server, log *slog.Logger) (*Manager, error) {
+func New(cfg config.Server, policy isolation.Policy, log *slog.Logger) (*Manager, error) {
 	if err := os.MkdirAll(filepath.Join(cfg.StateDir, jobsDir), dirMode); err != nil {
 		return nil, fmt.Errorf("make state directory: %w", err)
 	}
@@ -72,7 +74,7 @@ func New(cfg config.Server, log *slog.Logger) (*Manager, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Manager{
-		cfg: cfg, log: log, lock: lock,
+		cfg: cfg, policy: policy, log: log, lock: lock,
 		home: os.Getenv("HOME"), env: serverEnv(os.Environ()), boot: proctree.BootID(),
 		reaper: proctree.NewReaper(),
 		ready:  make(chan struct{}), closing: make(chan struct{}),

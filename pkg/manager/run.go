@@ -178,7 +178,7 @@ func (m *Manager) start(id job.ID, r Request, cwd string, env [][]byte, hash []b
 	start := control.Start{
 		ID: id, Mode: r.Mode, Dir: m.dir(id), StateDir: m.cfg.StateDir, Control: row.ControlPath,
 		ServerLock: filepath.Join(m.cfg.StateDir, lockFile),
-		Cwd:        cwd, Env: env, Terminal: r.Terminal, Settings: m.cfg.Runner, BusyTimeout: busyRunner,
+		Cwd:        cwd, Env: env, Terminal: r.Terminal, Settings: m.cfg.Runner, Policy: m.policy, BusyTimeout: busyRunner,
 	}
 	// A failure to send is a runner that died, which follow finds out.
 	_ = conn.Send(control.Message{Kind: control.KindHello, Version: control.Version})

@@ -12,6 +12,7 @@ import (
 
 	"shellctl/pkg/config"
 	"shellctl/pkg/control"
+	"shellctl/pkg/isolation"
 	"shellctl/pkg/job"
 	"shellctl/pkg/joblog"
 	"shellctl/pkg/proctree"
@@ -26,7 +27,8 @@ type runningJob struct {
 	master *os.File       // pty only, or nil
 	slave  *os.File       // pty only; kept until the leader has exited, or nil
 	stream []*stream
-	input  *input // pty only, or nil
+	input  *input          // pty only, or nil
+	cell   *isolation.Cell // what the script is confined in; nil before its start
 
 	leader chan unix.WaitStatus // receives once
 	pid    int                  // of the leader, also its process group
@@ -250,6 +252,13 @@ func (j *runningJob) resize(t job.Terminal) {
 	defer j.mu.Unlock()
 	if j.master != nil && j.started && !j.ended {
 		_ = pty.Setsize(j.master, &pty.Winsize{Cols: t.Cols, Rows: t.Rows}) // fails on a closed terminal only
+	}
+}
+
+// release lets go of what the job had to itself, once its end is told.
+func (j *runningJob) release() {
+	if j.cell != nil {
+		_ = j.cell.Close() // a namespace, nothing that is written
 	}
 }
 

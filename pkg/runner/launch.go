@@ -6,13 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
+	"shellctl/pkg/isolation"
 	"shellctl/pkg/job"
 	"shellctl/pkg/sanitize"
 )
@@ -35,18 +35,13 @@ type program struct {
 // launch starts the script. A non-nil Exit is the end of a job that has none.
 func (j *runningJob) launch(l *link) *job.Exit {
 	prog, exit := j.prepare()
+	if exit == nil {
+		// What confines the script is put on a thread and can not be taken off
+		// again; so a thread is spent on it.
+		isolation.OnThread(func() { exit = j.launchConfined(l, prog) })
+	}
 	if exit != nil {
 		return j.tell(exit)
-	}
-	files, done, err := j.connect(l)
-	if err != nil {
-		e := failed(err)
-		return &e
-	}
-	err = j.spawn(prog, files)
-	done()
-	if err != nil {
-		return j.notSpawned(prog, err)
 	}
 	for _, s := range j.stream {
 		go s.pump()
@@ -54,7 +49,51 @@ func (j *runningJob) launch(l *link) *job.Exit {
 	return nil
 }
 
-// prepare makes HOME, enters the working directory and finds the interpreter.
+// launchConfined starts the script from the calling thread, which is confined
+// on the way. The order matters: the terminal is opened where the job may have
+// terminals of its own, and nothing is opened after the thread is restricted.
+func (j *runningJob) launchConfined(l *link, prog program) *job.Exit {
+	var err error
+	if j.cell, err = j.start.Policy.Enter(); err != nil {
+		return exited(exitNotExecuted, "%s: %v", notConfined, err)
+	}
+	// Here, since the thread may have left the directory of the process; and by
+	// ourselves, so that this error is told from one of the exec.
+	if err := unix.Chdir(j.start.Cwd); err != nil {
+		return exited(exitNoCwd, "enter working directory: %v", err)
+	}
+	files, done, err := j.connect(l)
+	if err != nil {
+		e := failed(err)
+		return &e
+	}
+	defer done()
+	if err := j.cell.Restrict(j.confinement(prog)); err != nil {
+		return exited(exitNotExecuted, "%s: %v", notConfined, err)
+	}
+	if err := j.spawn(prog, files); err != nil {
+		return notSpawned(prog, err)
+	}
+	return nil
+}
+
+// notConfined begins the message of a job that was refused since it could not be
+// confined; clients look for it.
+const notConfined = "apply Landlock filesystem isolation"
+
+// confinement is what the policy needs to know of this job.
+func (j *runningJob) confinement(prog program) isolation.Job {
+	c := isolation.Job{
+		Home: lookup(prog.env, "HOME"), Cwd: j.start.Cwd,
+		Script: filepath.Join(j.start.Dir, job.ScriptFile), State: j.start.StateDir,
+	}
+	if j.slave != nil {
+		c.TTY = j.slave.Name()
+	}
+	return c
+}
+
+// prepare makes HOME and finds the interpreter.
 func (j *runningJob) prepare() (program, *job.Exit) {
 	env := make([]string, len(j.start.Env))
 	for i, e := range j.start.Env {
@@ -67,10 +106,6 @@ func (j *runningJob) prepare() (program, *job.Exit) {
 		if err := os.MkdirAll(home, 0o755); err != nil {
 			return program{}, exited(exitSetup, "make HOME: %v", err)
 		}
-	}
-	// The runner itself moves, and the script inherits: so an error is told from one of the exec.
-	if err := os.Chdir(j.start.Cwd); err != nil {
-		return program{}, exited(exitNoCwd, "enter working directory: %v", err)
 	}
 	script := filepath.Join(j.start.Dir, job.ScriptFile)
 	direct, err := hasShebang(script)
@@ -137,19 +172,8 @@ func (j *runningJob) connectPipes(l *link) (files [3]*os.File, done func(), err 
 	}, nil
 }
 
-// spawn starts the script on a thread of its own, since what confines the
-// script is put on that thread before and can not be taken off again. The
-// thread ends with the goroutine, which never unlocks it.
+// spawn starts the script, with no signal blocked.
 func (j *runningJob) spawn(prog program, files [3]*os.File) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		result <- j.spawnHere(prog, files)
-	}()
-	return <-result
-}
-
-func (j *runningJob) spawnHere(prog program, files [3]*os.File) error {
 	var none unix.Sigset_t
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil); err != nil {
 		return fmt.Errorf("unblock signals: %w", err)
@@ -160,7 +184,7 @@ func (j *runningJob) spawnHere(prog program, files [3]*os.File) error {
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	}
 	return j.reaper.Start(func() (int, error) {
-		pid, err := syscall.ForkExec(prog.path, prog.argv, attr)
+		pid, err := j.cell.ForkExec(prog.path, prog.argv, attr)
 		if err != nil {
 			return 0, err
 		}
@@ -186,16 +210,20 @@ func (j *runningJob) foreground(pid int) {
 
 // notSpawned tells a script that can not be executed from a machine that can
 // not start anything.
-func (j *runningJob) notSpawned(prog program, err error) *job.Exit {
+func notSpawned(prog program, err error) *job.Exit {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
 		e := failed(fmt.Errorf("start script: %w", err))
 		return &e
 	}
-	return j.tell(exited(exitNotExecuted, "exec %s: %v", prog.path, err))
+	return exited(exitNotExecuted, "exec %s: %v", prog.path, err)
 }
 
-// tell writes why the script was not executed to where its errors would have gone.
+// tell writes why the script was not executed to where its errors would have
+// gone. A job that failed has an empty output: the reason is in the record.
 func (j *runningJob) tell(e *job.Exit) *job.Exit {
+	if e.Status == job.StatusFailed {
+		return e
+	}
 	w := io.Writer(j.out)
 	if j.errOut != nil {
 		w = j.errOut

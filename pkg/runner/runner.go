@@ -8,7 +8,6 @@ package runner
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shellctl/pkg/control"
+	"shellctl/pkg/isolation"
 	"shellctl/pkg/job"
 	"shellctl/pkg/proctree"
 )
@@ -45,8 +45,8 @@ func settle() error {
 	if err := proctree.SetSubreaper(); err != nil {
 		return err
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("make runner non-dumpable: %w", err)
+	if err := isolation.HideProcess(); err != nil {
+		return err
 	}
 	// Signals with a handler start at their default in the script; those that the
 	// server inherited as ignored would stay ignored in it. A handler that does
@@ -87,6 +87,7 @@ func runJob(conn *control.Conn, start control.Start) error {
 	}
 	exit := j.run(l)
 	err = errors.Join(writeExit(start.Dir, exit), l.report(exit, start))
+	j.release()
 	j.discard()
 	return err
 }
