@@ -213,8 +213,13 @@ func printView(w io.Writer, v client.View) {
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
-		{"job", v.JobID}, {"status", v.Status}, {"exit code", code}, {"created", v.Created},
-		{"started", orDash(v.Started)}, {"ended", orDash(v.Ended)}, {"output bytes", fmt.Sprint(v.Offset)},
+		{"job", v.JobID},
+		{"status", v.Status},
+		{"exit code", code},
+		{"created", v.Created},
+		{"started", orDash(v.Started)},
+		{"ended", orDash(v.Ended)},
+		{"output bytes", fmt.Sprint(v.Offset)},
 	} {
 		fmt.Fprintf(tw, "%s\t%s\n", row[0], row[1])
 	}

@@ -139,7 +139,8 @@ func (m *Manager) putScript(id job.ID, s Script) error {
 		// until its exec. While one holds the script open for writing, executing
 		// the script fails with ETXTBSY; so let those under way get past it.
 		syscall.ForkLock.RLock()
-		syscall.ForkLock.RUnlock() //nolint:staticcheck // waiting is all that is wanted
+		//lint:ignore SA2001 to have waited is all that is wanted
+		syscall.ForkLock.RUnlock()
 	}
 	return nil
 }
