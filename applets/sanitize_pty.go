@@ -73,7 +73,7 @@ func sanitizePTY(in *os.File, out io.Writer, ready string) error {
 func sanitizeAll(in *os.File, f *sanitize.Filter) error {
 	buf := make([]byte, 64<<10)
 	for {
-		if at := f.ShowAt(); !at.IsZero() && !readable(in, time.Until(at)) {
+		if at := f.ShowAt(); !at.IsZero() && !readable(in, at) {
 			if err := f.Show(); err != nil {
 				return err
 			}
@@ -92,16 +92,16 @@ func sanitizeAll(in *os.File, f *sanitize.Filter) error {
 	}
 }
 
-// readable waits for input, d at most, and reports whether a read will return at
-// once. It takes poll and no read deadline: that would need a descriptor that does
+// readable waits for input until a time that may have passed, and reports whether
+// a read before that time will return at once. It takes poll and no read deadline: that would need a descriptor that does
 // not block, and stdin shares this property with every process that has it.
-func readable(in *os.File, d time.Duration) bool {
+func readable(in *os.File, until time.Time) bool {
 	conn, err := in.SyscallConn()
 	if err != nil {
 		return true
 	}
 	ready := true
-	if err := conn.Control(func(fd uintptr) { ready = poll(int(fd), time.Now().Add(d)) }); err != nil {
+	if err := conn.Control(func(fd uintptr) { ready = poll(int(fd), until) }); err != nil {
 		return true
 	}
 	return ready
@@ -111,9 +111,12 @@ func readable(in *os.File, d time.Duration) bool {
 func poll(fd int, until time.Time) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
+		wait := time.Until(until)
+		if wait <= 0 {
+			return false
+		}
 		// Rounded up, as poll counts milliseconds: it must not return early.
-		wait := max(0, (time.Until(until)+time.Millisecond-1)/time.Millisecond)
-		n, err := unix.Poll(fds, int(wait))
+		n, err := unix.Poll(fds, int((wait+time.Millisecond-1)/time.Millisecond))
 		if !errors.Is(err, syscall.EINTR) {
 			return err != nil || n > 0
 		}

@@ -168,6 +168,32 @@ func TestSanitizePTYPrompt(t *testing.T) {
 	}
 }
 
+// A prompt appears also while input without text never pauses.
+func TestSanitizePTYPromptInFlood(t *testing.T) {
+	in, out := start(t, sanitizer())
+	shown, flooded := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(flooded)
+		defer in.Close()
+		for raw := "Password: "; ; raw = strings.Repeat("\x1b[m", 1000) {
+			if _, err := io.WriteString(in, raw); err != nil {
+				return
+			}
+			select {
+			case <-shown:
+				return
+			default:
+			}
+		}
+	}()
+	got := make([]byte, len("Password: "))
+	if _, err := io.ReadFull(out, got); err != nil || string(got) != "Password: " {
+		t.Errorf("read %q, %v, want the prompt", got, err)
+	}
+	close(shown)
+	<-flooded
+}
+
 // A reader that goes away ends the applet without a word; start checks that.
 func TestSanitizePTYBrokenPipe(t *testing.T) {
 	in, out := start(t, sanitizer())

@@ -58,7 +58,7 @@ func TestWriteDoesNotAllocate(t *testing.T) {
 	for name, raw := range kinds() {
 		f := sanitize.New(io.Discard)
 		write(t, f, raw)
-		got := testing.AllocsPerRun(20, func() {
+		got := testing.AllocsPerRun(5, func() {
 			write(t, f, raw)
 			show(t, f)
 		})

@@ -49,13 +49,20 @@ func (f *Filter) csiEnd(final byte) {
 	case 'C', 'a': // CUF, HPR
 		f.gap()
 	case 'G', '`': // CHA, HPA
-		f.gap()
-		f.line.column = param < 2
-		if f.line.column && f.line.erased {
-			f.restart()
-		}
+		f.column(param)
 	case 'J', 'K': // ED, EL
 		f.erase(final, param)
+	}
+}
+
+// column takes a move to a column.
+func (f *Filter) column(n int) {
+	f.line.column = n < 2
+	switch {
+	case !f.line.column:
+		f.gap()
+	case f.line.erased:
+		f.restart()
 	}
 }
 

@@ -124,6 +124,7 @@ var cases = []struct {
 	{"home on a cleared display", "\x1b[H\x1b[2Ja\r\nb\x1b[Hc\r\nd", "a\nb\nc\nd"},
 	{"relative rows", "\x1b[2Ja\x1b[Bb\x1b[Ac\x1b[Ed\x1b[Fe\x1bDf\x1bMg\x1bEh", "a\nb\nc\nd\ne\nf\ng\nh"},
 	{"moves within a row", "\x1b[2Ja\x1b[5Cb\x1b[20Gc \x1b[2Cd\x1b[3De\x1b[2;1H\x1b[4Cf\r\x1b[Cg", "a b c de\ng"},
+	{"Node.js on a screen", "\x1b[2Ja\x1b[2K\x1b[1Gb\x1b[1G\x1b[Kc\n", "c\n"},
 	{"bar in the last row", "\x1b[1;23r\x1b7\x1b[24;0fProgress: [ 20%]\x1b8Unpacking a\r\n", "Progress: [ 20%]\nUnpacking a\n"},
 }
 

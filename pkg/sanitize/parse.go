@@ -125,10 +125,10 @@ func (f *Filter) step(b byte) {
 }
 
 // str takes the bytes of a control string. Where it is cut at its greatest length
-// the rest of a character goes with it.
+// the rest of a character goes with it, which is three bytes at most.
 func (f *Filter) str(p []byte) []byte {
 	for i, b := range p {
-		if b == '\n' || f.size >= maxSequence && b&0xC0 != 0x80 {
+		if b == '\n' || f.size >= maxSequence && b&0xC0 != 0x80 || f.size >= maxSequence+3 {
 			f.state = ground
 			return p[i:]
 		}

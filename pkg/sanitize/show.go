@@ -12,7 +12,9 @@ const (
 )
 
 // ShowAt returns when held text is due to be shown by Show, the zero time if
-// there is none that may be shown. Write and Show change it.
+// there is none that may be shown. Write and Show change it. A caller waits for
+// input until then, and once the time has passed calls Show before it reads on:
+// input that never pauses must not keep text back.
 func (f *Filter) ShowAt() time.Time {
 	if !f.timed {
 		return time.Time{}
