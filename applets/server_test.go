@@ -378,3 +378,6 @@ func tempDir(t testing.TB, uid uint32) string {
 	}
 	return dir
 }
+
+// asError is errors.As for one pointer type.
+func asError[T error](err error, target *T) bool { return errors.As(err, target) }

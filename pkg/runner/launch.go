@@ -139,6 +139,9 @@ func (j *runningJob) connectPTY(l *link) (files [3]*os.File, done func(), err er
 	if err = pty.Setsize(j.master, size); err != nil {
 		return files, nil, fmt.Errorf("set terminal size: %w", err)
 	}
+	if j.master, err = pollable(j.master); err != nil {
+		return files, nil, fmt.Errorf("open terminal: %w", err)
+	}
 	if err = onFile(j.slave, func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSCTTY, 0) }); err != nil {
 		return files, nil, fmt.Errorf("take controlling terminal: %w", err)
 	}
@@ -268,6 +271,20 @@ func lookPath(file, path string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("not found: executable file not found in $PATH")
+}
+
+// pollable returns the same open file with working deadlines. The library leaves
+// the terminal in blocking mode, in which a read or write can not be ended.
+func pollable(f *os.File) (*os.File, error) {
+	defer f.Close() // its duplicate lives on
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // onFile runs f on the descriptor of an open file without taking it off the poller.

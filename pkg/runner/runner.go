@@ -8,9 +8,11 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -59,6 +61,34 @@ func settle() error {
 		for range c { // for the life of the process
 		}
 	}()
+	return defaultIgnored()
+}
+
+// sigaction is struct sigaction of the kernel (rt_sigaction(2)) where no
+// handler is set, the same on every 64-bit machine.
+type sigaction struct {
+	handler  uintptr
+	flags    uint64
+	restorer uintptr
+	mask     uint64
+}
+
+const sigIgn = 1
+
+// defaultIgnored gives the signals that are still ignored, of which the Go
+// runtime knows nothing, their default action.
+func defaultIgnored() error {
+	for sig := uintptr(1); sig <= 64; sig++ {
+		var act, none sigaction
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&act)), unsafe.Sizeof(act.mask), 0, 0)
+		if errno != 0 || act.handler != sigIgn {
+			continue
+		}
+		_, _, errno = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&none)), 0, unsafe.Sizeof(act.mask), 0, 0)
+		if errno != 0 {
+			return fmt.Errorf("reset signal %d: %w", sig, errno)
+		}
+	}
 	return nil
 }
 
