@@ -96,7 +96,7 @@ func asksForHelp(args []string) bool {
 func helpFor(root *cobra.Command, words []string) error {
 	cmd, _, err := root.Find(words)
 	if err != nil {
-		return root.Help()
+		cmd = root
 	}
 	cmd.InitDefaultHelpFlag() // Execute would do it
 	return cmd.Help()

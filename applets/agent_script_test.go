@@ -41,6 +41,7 @@ func TestAgentScripts(t *testing.T) {
 			}
 			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("SHELLCTL_TEST_MAIN", "1")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would wait a second
 			env.Setenv("HOME", env.WorkDir)
 			return startStub(t, env)
 		},

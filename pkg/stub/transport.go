@@ -10,7 +10,12 @@ import (
 	"time"
 )
 
-const maxRedirects = 10
+const (
+	maxRedirects = 10
+	// maxHeld bounds how long a write error is held back. An answer that the
+	// server sent before it closed has arrived by then.
+	maxHeld = 2 * time.Second
+)
 
 // newTransports returns two transports that honour the proxy and certificate
 // variables: a plain one, and one for uploads whose connections report a write
@@ -73,7 +78,7 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// lateConn holds a write error back until the connection is closed.
+// lateConn holds a write error back until the connection is closed, for a while.
 //
 // A server may refuse an upload before it has read it, and close: then the
 // client's writes fail while the refusal waits to be read. net/http gives up
@@ -96,7 +101,10 @@ func dialLate(ctx context.Context, network, addr string) (net.Conn, error) {
 func (c *lateConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err != nil {
-		<-c.closed
+		select {
+		case <-c.closed:
+		case <-time.After(maxHeld):
+		}
 	}
 	return n, err
 }

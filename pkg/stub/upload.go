@@ -102,6 +102,10 @@ func (c *Client) exchange(ctx context.Context, req *http.Request, body *multipar
 	}
 	defer resp.Body.Close()
 	out.status = resp.StatusCode
+	if out.refused() {
+		out.answer = readSome(resp.Body)
+		return out
+	}
 	out.answer, out.answerErr = readAtMost(resp.Body, maxUploadAnswer)
 	if out.answerErr != nil && !errors.Is(out.answerErr, errTooLong) {
 		out.answerErr = dataFailure(ctx, "read", out.answerErr)
@@ -109,11 +113,13 @@ func (c *Client) exchange(ctx context.Context, req *http.Request, body *multipar
 	return out
 }
 
+func (o uploadOutcome) refused() bool { return o.status != 0 && o.status/100 != 2 }
+
 // verdict is the most telling error of an outcome, or nil. What the server says
 // comes first: it may refuse an upload that it has not read.
 func (o uploadOutcome) verdict(c *Client, target string) error {
 	switch {
-	case o.status != 0 && o.status/100 != 2:
+	case o.refused():
 		return fmt.Errorf("upload failed with status %d: %s", o.status, c.scrub(string(o.answer), target))
 	case o.sourceErr != nil:
 		return fmt.Errorf("copy file content: %w", o.sourceErr)

@@ -117,6 +117,14 @@ func TestPostEarlyRefusal(t *testing.T) {
 	}
 }
 
+// What there is of a broken refusal is better than nothing.
+func TestPostCutRefusal(t *testing.T) {
+	_, _, err := post(t, strings.NewReader("x"), 1, func(w http.ResponseWriter, _ *http.Request) {
+		hangUp(t, w, "HTTP/1.1 415 No\r\nContent-Length: 100\r\n\r\nwrong type")
+	})
+	wantError(t, err, "upload failed with status 415: wrong type")
+}
+
 func TestPostEarlySuccess(t *testing.T) {
 	_, _, err := post(t, io.LimitReader(zeros{}, 64<<20), 64<<20, func(w http.ResponseWriter, _ *http.Request) {
 		hangUp(t, w, "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")

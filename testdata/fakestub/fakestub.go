@@ -77,8 +77,11 @@ func Start() *Stub {
 		sizes:     make(map[string]int),
 		release:   make(chan struct{}),
 	}
-	s.server = httptest.NewServer(s.routes())
-	s.away = httptest.NewServer(http.HandlerFunc(s.stranger))
+	// The fields are set before anyone can ask.
+	s.server = httptest.NewUnstartedServer(s.routes())
+	s.away = httptest.NewUnstartedServer(http.HandlerFunc(s.stranger))
+	s.away.Start()
+	s.server.Start()
 	return s
 }
 
