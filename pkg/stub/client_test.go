@@ -2,6 +2,7 @@ package stub_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -105,18 +106,35 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// TestCancel cancels calls that wait for their server.
 func TestCancel(t *testing.T) {
-	fake, c := newFake(t)
-	fake.Fail("manifest", "hang")
-	fake.Fail("knowledge", "hang")
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err := c.Manifest(ctx)
-	wantError(t, err, "interrupted")
-	_, err = c.Knowledge(ctx, stub.KnowledgeCommand{Name: "spaces", ID: "1"})
-	wantError(t, err, "without a complete response")
-	if _, err = c.PullFiles(ctx, []string{"a", "b"}, t.TempDir()); err == nil || err.Error() != "interrupted" {
-		t.Errorf("PullFiles = %v, want interrupted", err)
+	for _, call := range []struct {
+		want string
+		do   func(context.Context, *stub.Client) error
+	}{
+		{"agent stub config manifest failed: request failed: interrupted", func(ctx context.Context, c *stub.Client) error {
+			_, err := c.Manifest(ctx)
+			return err
+		}},
+		{"interrupted", func(ctx context.Context, c *stub.Client) error {
+			_, err := c.PullFiles(ctx, []string{"a", "b"}, t.TempDir())
+			return err
+		}},
+		{"knowledge request ended without a complete response", func(ctx context.Context, c *stub.Client) error {
+			_, err := c.Knowledge(ctx, stub.KnowledgeCommand{Name: "spaces", ID: "1"})
+			return err
+		}},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body) // net/http notices a gone client only then
+			cancel()
+			<-r.Context().Done()
+		})
+		if err := call.do(ctx, newClient(server.URL)); err == nil || err.Error() != call.want {
+			t.Errorf("got %v, want %s", err, call.want)
+		}
+		cancel()
 	}
 }
 

@@ -51,9 +51,6 @@ func (c *Client) Post(ctx context.Context, target string, s Source) (id, referen
 	return u.id, u.reference, err
 }
 
-// SwapIn and Unsupported are what a pull ends with.
-func SwapIn(dir *os.Root, staged, name string) error { return swapIn(dir, staged, name) }
-
 // UploadTimeout is the limit of one upload.
 const UploadTimeout = uploadTimeout
 
