@@ -84,7 +84,10 @@ func execute(c call, cmd *cobra.Command) int {
 	return exit.code
 }
 
-// interruptible returns a context that ends with SIGINT or SIGTERM.
-func interruptible() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+// interruptible returns a context that ends with SIGINT or SIGTERM, so that a
+// command can clear away what it has half done. A second signal ends at once.
+func interruptible(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, unix.SIGINT, unix.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }

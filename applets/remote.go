@@ -67,7 +67,7 @@ func jobCommand(c call, args, short string, o *remoteOptions, check cobra.Positi
 	}
 	o.addFlags(cmd.Flags())
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		ctx, stop := interruptible()
+		ctx, stop := interruptible(context.Background())
 		defer stop()
 		r := &remote{Client: o.client(), opt: *o, out: c.stdout, err: c.stderr}
 		defer r.Close()

@@ -53,7 +53,7 @@ func runRun(c call) int {
 	cmd.Args = cobra.ExactArgs(1)
 	o.addFlags(cmd.Flags())
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		ctx, stop := interruptible()
+		ctx, stop := interruptible(context.Background())
 		defer stop()
 		return o.run(ctx, c, args[0])
 	}

@@ -97,7 +97,7 @@ func runServe(c call) int {
 
 // serve runs a server until SIGINT or SIGTERM.
 func serve(o serveOptions, c call) error {
-	ctx, stop := interruptible()
+	ctx, stop := interruptible(context.Background())
 	defer stop()
 	log := slog.New(slog.NewTextHandler(c.stderr, nil))
 	token, err := isolation.TakeSecret(config.EnvAuthToken)

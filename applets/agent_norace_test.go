@@ -1,0 +1,8 @@
+//go:build !race
+
+package applets_test
+
+const (
+	underRace = false
+	large     = 256 << 20
+)
