@@ -1,0 +1,103 @@
+package snapshot
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/klauspost/compress/zstd"
+
+	"shellctl/pkg/job"
+)
+
+// SaveOptions say what to leave out of an archive.
+type SaveOptions struct {
+	Excludes *Excludes // or nil
+	StateDir string    // the state directory in use, absolute, or ""
+}
+
+// SaveStats count what a save did with the entries that no exclude left out.
+type SaveStats struct {
+	Entries int64 // in the archive
+	Skipped int64 // missing from it: vanished or unreadable
+	Changed int64 // in the archive, though their content changed while it was read
+	Special int64 // sockets, FIFOs and devices, which no archive carries
+}
+
+const (
+	// encodeWindow decides the memory of a save: a job of the encoder is four
+	// windows long, and each encoder has two of them in flight.
+	encodeWindow = 512 << 10
+
+	// maxEncoders bounds the memory of a save on a large machine.
+	maxEncoders = 4
+
+	copyBuffer = 256 << 10
+)
+
+// Save writes the archive of a home. After an error the archive is cut short,
+// and nothing at all was written if the error came early enough.
+//
+// It returns only when w does: a writer that can block must have a deadline or be
+// closed when the context ends.
+func Save(ctx context.Context, w io.Writer, home string, opt SaveOptions) (stats SaveStats, err error) {
+	t, err := openTree(home)
+	if err != nil {
+		return stats, err
+	}
+	defer t.close()
+
+	g := &gate{w: w}
+	enc, err := newEncoder(g)
+	if err != nil {
+		return stats, fail(job.CodeSnapshotFailed, err)
+	}
+	s := &saver{
+		ctx: ctx, tree: t, out: g, tar: tar.NewWriter(enc), stats: &stats,
+		guard: newGuard(home, opt.StateDir),
+		links: make(map[fileID]string),
+		buf:   make([]byte, copyBuffer),
+	}
+	err = s.dir(opt.Excludes.top())
+	if err == nil {
+		err = s.tar.Close()
+	}
+	if err != nil {
+		// The encoder must be closed for its goroutines to end, and would
+		// send what it holds.
+		g.shut(err)
+	}
+	if closeErr := enc.Close(); err == nil {
+		err = closeErr
+	}
+	return stats, fail(job.CodeSnapshotFailed, err)
+}
+
+func newEncoder(w io.Writer) (*zstd.Encoder, error) {
+	return zstd.NewWriter(w,
+		zstd.WithEncoderLevel(zstd.SpeedDefault),
+		zstd.WithWindowSize(encodeWindow),
+		zstd.WithEncoderConcurrency(min(runtime.GOMAXPROCS(0), maxEncoders)),
+		zstd.WithConcurrentBlocks(true),
+	)
+}
+
+// badHeader is the error of an entry that no tar header can describe.
+type badHeader struct{ err error }
+
+func (e *badHeader) Error() string { return fmt.Sprintf("write header: %v", e.err) }
+
+// writeHeader tells an entry that does not fit the format from a failed write.
+func (s *saver) writeHeader(h *tar.Header) error {
+	err := s.tar.WriteHeader(h)
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) {
+		return &badHeader{err}
+	}
+	if err == nil {
+		s.stats.Entries++
+	}
+	return err
+}
