@@ -40,7 +40,9 @@ func Page(f *os.File, offset, limit int64, final bool) (Window, error) {
 		return Window{}, job.Errorf(job.CodeInvalidOffset, "offset %d exceeds current file size %d", offset, size)
 	}
 	from := max(0, offset-lookBehind)
-	to := min(size, offset+limit+2*lookBehind)
+	// A window that begins inside a character may end as far as two characters
+	// later, and one more tells whether anything follows.
+	to := min(size, offset+limit+3*utf8.UTFMax)
 	buf := make([]byte, to-from)
 	n, err := f.ReadAt(buf, from)
 	if err != nil && err != io.EOF {

@@ -50,12 +50,12 @@ func (w *Writer) Size() int64 { return w.size.Load() }
 func (w *Writer) Write(p []byte) (int, error) {
 	n := len(p)
 	if w.limit > 0 {
-		room := w.limit - w.head
+		room := max(0, w.limit-w.head)
 		if w.beyond > 0 {
 			room = 0
 		}
 		if int64(len(p)) > room {
-			cut := runeCut(p, int(room))
+			cut := w.cut(p, int(room))
 			w.keep(p[cut:])
 			p = p[:cut]
 		}
@@ -135,12 +135,17 @@ func (w *Writer) Close() error {
 	return w.firstErr
 }
 
-// runeCut returns the largest cut of p, at most n, that splits no character.
-func runeCut(p []byte, n int) int {
-	for i := n; i > 0 && n-i < utf8.UTFMax; i-- {
+// cut returns how much of p belongs to the head, which has room for n bytes. It
+// splits no character: one that begins in p goes beyond the cap as a whole, one
+// that the head ends with is completed, a few bytes above the cap.
+func (w *Writer) cut(p []byte, n int) int {
+	for i := n; i >= 0 && n-i < utf8.UTFMax; i-- {
 		if utf8.RuneStart(p[i]) {
 			return i
 		}
+	}
+	for w.beyond == 0 && n < len(p) && w.head+int64(n) < w.limit+utf8.UTFMax-1 && !utf8.RuneStart(p[n]) {
+		n++
 	}
 	return n
 }

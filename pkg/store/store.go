@@ -16,7 +16,8 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // also the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"shellctl/pkg/job"
 )
@@ -79,6 +80,9 @@ func Open(ctx context.Context, stateDir string, log *slog.Logger) (*Store, error
 	path := filepath.Join(stateDir, FileName)
 	if _, err := os.Lstat(path); err == nil {
 		if why := unusable(ctx, path); why != nil {
+			if passing(why) {
+				return nil, fmt.Errorf("open database: %w", why)
+			}
 			aside, err := setAside(path, time.Now())
 			if err != nil {
 				return nil, fmt.Errorf("set aside database: %w", err)
@@ -220,6 +224,24 @@ func unusable(ctx context.Context, path string) error {
 		return fmt.Errorf("damaged: %s", check)
 	}
 	return nil
+}
+
+// passing reports whether an error tells of the moment, as a full disk or the end
+// of ctx do, and not of the file. It is no reason to give a record up.
+func passing(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok || e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ { // the file is too short
+		return false
+	}
+	switch e.Code() & 0xFF { // without the extended part
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
+		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return true
+	}
+	return false
 }
 
 // setAside renames the database and its companions.
