@@ -314,7 +314,7 @@ func TestLargeScripts(t *testing.T) {
 			t.Errorf("%d bytes: %q, want %q", size, res.Output, want)
 		}
 	}
-	if peak := status(t, s.cmd.Process.Pid, "VmHWM"); !raceEnabled && peak > 48<<10 {
+	if peak := status(t, s.cmd.Process.Pid, "VmHWM"); !underRace && peak > 48<<10 {
 		t.Errorf("the server took %d KiB for a script of 64 MiB", peak)
 	}
 }
