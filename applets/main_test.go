@@ -3,7 +3,6 @@ package applets_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,11 +12,11 @@ import (
 	"shellctl/pkg/proctree"
 )
 
-// TestMain makes the test binary the product: called by one of the product's
-// names it is the multi-call binary, so that tests and the processes that those
+// TestMain makes the test binary the product: called by any other name than its
+// own it is the multi-call binary, so that tests and the processes that those
 // start run the real program, with the race detector when the tests have it.
 func TestMain(m *testing.M) {
-	if base := filepath.Base(os.Args[0]); strings.HasPrefix(base, "shellctl") || base == "dify-agent" {
+	if !strings.HasSuffix(os.Args[0], ".test") {
 		os.Exit(applets.Main(os.Args))
 	}
 	// Whatever a test leaves behind becomes a child of this process and is found.

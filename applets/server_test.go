@@ -48,6 +48,7 @@ type serverOptions struct {
 	noToken bool
 	wrap    []string // a command that starts the server, before its own command line
 	home    string   // empty: a new one
+	program string   // empty: the test binary, which is the product too
 }
 
 // startServer starts a server and waits until it listens. At the end of the test
@@ -67,7 +68,11 @@ var listening = regexp.MustCompile(`msg=listening address=(\S+)`)
 
 func (s *testServer) start() {
 	s.t.Helper()
-	argv := append(append([]string{}, s.opt.wrap...), program(s.t, "shellctl"), "serve", "--listen", "127.0.0.1:0")
+	path := s.opt.program
+	if path == "" {
+		path = program(s.t, "shellctl")
+	}
+	argv := append(append([]string{}, s.opt.wrap...), path, "serve", "--listen", "127.0.0.1:0")
 	argv = append(argv, s.opt.args...)
 	s.cmd = exec.Command(argv[0], argv[1:]...)
 	s.cmd.Env = append([]string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}, s.opt.env...)
