@@ -139,7 +139,7 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := isolation.HideProcess(); err != nil {
+	if err := errors.Join(isolation.CloseOnExec(), isolation.HideProcess()); err != nil {
 		return nil, err
 	}
 	if err := proctree.SetSubreaper(); err != nil {
