@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -107,142 +104,4 @@ func trySubreaper() error {
 		return fmt.Errorf("an orphan was adopted by process %d", st.Parent)
 	}
 	return nil
-}
-
-// oldest is before any release of this program: no clock is right that shows less.
-var oldest = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func checkClock() finding {
-	start := time.Now()
-	if start.Before(oldest) {
-		return warned("clock", "it is "+start.UTC().Format(time.RFC3339), "set the clock: records carry its time")
-	}
-	last := start
-	for range 10000 {
-		now := time.Now()
-		if now.Before(last) {
-			return broken("clock", "the monotonic clock went back", "use another clock source")
-		}
-		last = now
-	}
-	<-time.After(20 * time.Millisecond)
-	end := time.Now()
-	passed, wall := end.Sub(start), end.Round(0).Sub(start.Round(0))
-	if passed < 20*time.Millisecond {
-		return broken("clock", fmt.Sprintf("a timer of 20ms took %v", passed), "use another clock source: deadlines would not hold")
-	}
-	if d := (wall - passed).Abs(); d > 10*time.Millisecond {
-		return warned("clock", fmt.Sprintf("the time jumped by %v while this looked", wall-passed), "let the clock be slewed: records carry its time")
-	}
-	return ok("clock", start.UTC().Format(time.RFC3339))
-}
-
-func checkCgroup() finding {
-	dir, err := ownCgroup()
-	if err == nil {
-		sub := filepath.Join(dir, fmt.Sprintf("shellctl-doctor-%d", os.Getpid()))
-		if err = os.Mkdir(sub, 0o755); err == nil {
-			err = os.Remove(sub)
-		}
-	}
-	if err != nil {
-		return warned("cgroup", err.Error(), "nothing depends on it; limit jobs by SHELLCTL_RLIMIT_*, all together by the container")
-	}
-	return ok("cgroup", "groups can be made below "+dir)
-}
-
-// ownCgroup returns the directory of this process in the cgroup v2 hierarchy.
-func ownCgroup() (string, error) {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(b)) {
-		path, isV2 := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-			var fs unix.Statfs_t
-			if isV2 && unix.Statfs(mount, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC {
-				return filepath.Join(mount, path), nil
-			}
-		}
-	}
-	return "", errors.New("no cgroup v2 is mounted")
-}
-
-// Less free space than this can not take a job's output.
-const (
-	leastSpace  = 64 << 20
-	littleSpace = 1 << 30
-	fewFiles    = 10000
-)
-
-func checkState(dir string) []finding {
-	at := dir // the directory itself, or where it would be made
-	for {
-		st, err := os.Stat(at)
-		if err == nil && st.IsDir() {
-			break
-		}
-		if err == nil || !errors.Is(err, os.ErrNotExist) || at == filepath.Dir(at) {
-			return []finding{broken("state", fmt.Sprintf("%s: %v", at, errors.Join(err, unix.ENOTDIR)), "give another --state-dir")}
-		}
-		at = filepath.Dir(at)
-	}
-	found := []finding{checkSpace(at)}
-	if err := tryState(at); err != nil {
-		return append(found, broken("state", err.Error(), "give the server's user a --state-dir that it owns, on a local file system"))
-	}
-	if inHome(dir) {
-		return append(found, warned("state", dir+" lies in HOME: a job with this HOME can change the record and other jobs' files",
-			"give a --state-dir outside of it"))
-	}
-	return append(found, ok("state", dir))
-}
-
-// tryState does in a directory what the record and the runners do: write
-// through, lock, listen on a socket, rename.
-func tryState(at string) error {
-	dir, err := os.MkdirTemp(at, ".shellctl-doctor-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	f, err := os.OpenFile(filepath.Join(dir, "file"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.WriteString("x"); err != nil {
-		return err
-	}
-	lock := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := errors.Join(f.Sync(), unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock)); err != nil {
-		return fmt.Errorf("sync and lock in %s: %w", at, err)
-	}
-	// By a relative name, since a path may be too long for a socket.
-	if err := os.Chdir(dir); err != nil {
-		return err
-	}
-	l, err := net.Listen("unix", "socket")
-	if err != nil {
-		return err
-	}
-	return errors.Join(l.Close(), os.Rename("file", "renamed"))
-}
-
-func checkSpace(at string) finding {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(at, &fs); err != nil {
-		return warned("space", err.Error(), "")
-	}
-	free := fs.Bavail * uint64(fs.Bsize)
-	detail := fmt.Sprintf("%d MiB and %d files free", free>>20, fs.Ffree)
-	const advice = "free space, or give another --state-dir; SHELLCTL_MAX_OUTPUT_BYTES bounds the output of a job"
-	switch {
-	case free < leastSpace:
-		return broken("space", detail, advice)
-	case free < littleSpace || fs.Files > 0 && fs.Ffree < fewFiles:
-		return warned("space", detail, advice)
-	}
-	return ok("space", detail)
 }
