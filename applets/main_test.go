@@ -1,10 +1,12 @@
 package applets_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,11 +28,30 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	removePrograms()
+	awaitChildren()
 	if left := leftProcesses(); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "FAIL: processes are left over:\n%s\n", strings.Join(left, "\n"))
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// awaitChildren gives what is ending the time to do so: a spare runner sees its
+// server go, and the race detector holds every exit for a second.
+func awaitChildren() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
+				return // no child is left
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+	}
 }
 
 // leftProcesses describes the living processes below this one.

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,6 +108,7 @@ func serve(o serveOptions, c call) error {
 	if err != nil {
 		return err
 	}
+	hideToken(&cfg, o, log)
 	s, err := startServer(cfg, log)
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := isolation.HideProcess(); err != nil {
+	if err := errors.Join(isolation.CloseOnExec(), isolation.HideProcess()); err != nil {
 		return nil, err
 	}
 	if err := proctree.SetSubreaper(); err != nil {
@@ -153,8 +154,11 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 		return nil, errors.Join(err, jobs.Abandon())
 	}
 	s := &server{listener: l, jobs: jobs, failed: make(chan error, 2), ended: make(chan struct{})}
+	report := sync.OnceValue(policy.Probe) // after the server answers
+	handler := api.New(jobs, cfg.Token, log)
+	handler.Inform(informer(cfg, policy, notes, report))
 	s.http = &http.Server{
-		Handler:           api.New(jobs, cfg.Token, log),
+		Handler:           handler,
 		ReadHeaderTimeout: time.Minute,
 		MaxHeaderBytes:    config.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // connections that clients break
@@ -170,10 +174,8 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 			s.failed <- err
 		}
 	}()
-	if len(notes) > 0 {
-		log.Warn("isolation: " + strings.Join(notes, "; "))
-	}
-	log.Info("isolation: " + policy.Probe().String())
+	tellIsolation(policy, notes, report(), log)
+	warnOpen(cfg, l.Addr(), log)
 	return s, nil
 }
 

@@ -14,6 +14,7 @@ func table() []applet {
 		{name: "status", short: "Print the state of a job", run: runStatus},
 		{name: "health", short: "Ask whether a server answers", run: runHealth},
 		{name: "agent", installed: "dify-agent", short: "Talk to the agent from inside a job", run: runAgent},
+		{name: "doctor", short: "Try on this machine what jobs need", run: runDoctor},
 		{name: "runner", installed: "shellctl-runner", short: "Own one job", internal: true, run: runRunner},
 		{name: "runner-exit", installed: "shellctl-runner-exit", short: "Record the end of a job", internal: true, run: runRunnerExit},
 		{name: "sanitize-pty", installed: "shellctl-sanitize-pty", short: "Turn terminal bytes into plain text", internal: true, run: runSanitizePTY},

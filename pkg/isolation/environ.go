@@ -21,6 +21,12 @@ func defaultDevices() []string {
 	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random", "/dev/tty"}
 }
 
+// The variables of the two lists of directories.
+const (
+	envRW = "SHELLCTL_LANDLOCK_RW_PATHS"
+	envRO = "SHELLCTL_LANDLOCK_RO_PATHS"
+)
+
 // FromEnviron reads the policy from the server's environment. The notes name
 // the entries of the path lists that do not exist now, for one log line.
 func FromEnviron(lookup func(string) (string, bool)) (Policy, []string, error) {
@@ -28,8 +34,8 @@ func FromEnviron(lookup func(string) (string, bool)) (Policy, []string, error) {
 	p := Policy{
 		Paths:        e.exactly("SHELLCTL_ENABLE_PATH_ISOLATION", true),
 		Require:      e.exactly("SHELLCTL_REQUIRE_PATH_ISOLATION", false),
-		RW:           e.paths("SHELLCTL_LANDLOCK_RW_PATHS", nil),
-		RO:           e.paths("SHELLCTL_LANDLOCK_RO_PATHS", defaultRO()),
+		RW:           e.paths(envRW, nil),
+		RO:           e.paths(envRO, defaultRO()),
 		Devices:      e.paths("SHELLCTL_LANDLOCK_RW_DEV_PATHS", defaultDevices()),
 		PTYs:         e.ptys("SHELLCTL_LANDLOCK_PTYS"),
 		ConnectPorts: e.ports("SHELLCTL_LANDLOCK_CONNECT_PORTS"),

@@ -56,8 +56,8 @@ func (p Policy) commonRules(abi int, private mounts) (*ruleset, error) {
 		return nil, err
 	}
 	err = errors.Join(
-		r.allowAny(writeTree, p.RW...),
-		r.allowAny(readTree, p.RO...),
+		r.allowTrees(envRW, writeTree, p.RW...),
+		r.allowTrees(envRO, readTree, p.RO...),
 		p.allowDevices(r),
 		allowTools(r, private),
 		p.allowTerminals(r, private),

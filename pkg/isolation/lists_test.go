@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -18,13 +19,33 @@ func TestLists(t *testing.T) {
 		{"none", func(*Policy, site) {}, ""},
 		{"RW", func(p *Policy, s site) { p.RW = []string{"/nonexistent", s.Other} }, "secretwritten\nremoved\nrun"},
 		{"RO", func(p *Policy, s site) { p.RO = append(p.RO, s.Other, s.Root+"/none/x") }, "secretrun"},
-		{"RO file", func(p *Policy, s site) { p.RO = append(p.RO, s.Other+"/secret") }, "secret"},
 	} {
 		s := newSite(t, nobody)
 		p := defaults(t)
 		tt.add(&p, s)
 		if got := shell(t, nobody, s, p, false, useOther); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A file in a list of directories is a mistake that nobody shall run with.
+func TestListsRefuse(t *testing.T) {
+	s := newSite(t, nobody)
+	for name, add := range map[string]func(*Policy, string){
+		envRO: func(p *Policy, path string) { p.RO = append(p.RO, path) },
+		envRW: func(p *Policy, path string) { p.RW = append(p.RW, path) },
+	} {
+		for _, path := range []string{s.Other + "/secret", "/" + strings.Repeat("x", 300)} {
+			p := defaults(t)
+			add(&p, path)
+			r := play(t, nobody, plan{Policy: p, Job: s.job(), Argv: []string{s.Script}})
+			if !strings.Contains(r.Refused, name) || !strings.Contains(r.Refused, path) || r.Out != "" {
+				t.Errorf("%s with %.40s: refused %q, printed %q", name, path, r.Refused, r.Out)
+			}
+			if probe := p.Probe(); !probe.Refusing || !strings.Contains(probe.String(), r.Refused) {
+				t.Errorf("%s with %.40s: reported as %s", name, path, probe)
+			}
 		}
 	}
 }

@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 		os.Exit(playRunner())
 	case "job":
 		os.Exit(playJob())
+	case "arguments":
+		os.Exit(playArguments())
 	case "neighbour":
 		os.Exit(playNeighbour())
 	}

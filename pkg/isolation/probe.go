@@ -11,7 +11,26 @@ type Kernel struct {
 }
 
 // Probe tries what the policy needs and describes what jobs will get.
-func (p Policy) Probe() Report { return p.Describe(ProbeKernel()) }
+func (p Policy) Probe() Report {
+	k := ProbeKernel()
+	r := p.Describe(k)
+	if err := p.tryRules(r.ABI, k.private); err != nil {
+		r.Refusing, r.Broken = true, err.Error()
+	}
+	return r
+}
+
+// tryRules makes the rules that all jobs have, and applies them to nothing.
+func (p Policy) tryRules(abi int, private mounts) error {
+	if abi == 0 {
+		return nil
+	}
+	r, err := p.commonRules(abi, private)
+	if err == nil {
+		r.close()
+	}
+	return err
+}
 
 // ProbeKernel tries each feature, the mounts on a thread that is thrown away.
 func ProbeKernel() Kernel {

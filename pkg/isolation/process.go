@@ -40,7 +40,7 @@ func wipeEnviron(name string) error {
 	if err != nil {
 		return fmt.Errorf("wipe %s: %w", name, err)
 	}
-	start, err := environStart()
+	start, err := statAddress(environStart)
 	if err != nil {
 		return fmt.Errorf("wipe %s: %w", name, err)
 	}
@@ -60,17 +60,23 @@ func wipeEnviron(name string) error {
 	return nil
 }
 
-// environStart reads the address of the block from the 50th field of stat.
-func environStart() (int64, error) {
+// The fields of /proc/self/stat that hold where the kernel put the arguments
+// and the environment; see proc_pid_stat(5).
+const (
+	argStart     = 48
+	environStart = 50
+)
+
+// statAddress reads a field of /proc/self/stat.
+func statAddress(field int) (int64, error) {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		return 0, err
 	}
 	// The second field is the program's name in parentheses, with anything in it.
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const envStart = 50 - 3
-	if len(f) <= envStart {
-		return 0, errors.New("no env_start in /proc/self/stat")
+	if field -= 3; len(f) <= field {
+		return 0, errors.New("no addresses in /proc/self/stat")
 	}
-	return strconv.ParseInt(string(f[envStart]), 10, 64)
+	return strconv.ParseInt(string(f[field]), 10, 64)
 }

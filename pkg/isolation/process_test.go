@@ -129,3 +129,25 @@ func TestForkExecNeedsRestrict(t *testing.T) {
 		t.Error("started a program from a thread that is not restricted")
 	}
 }
+
+// playArguments is a server that was given a secret as an argument.
+func playArguments() int {
+	if err := HideArguments("s3cret", ""); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	b, err := os.ReadFile("/proc/self/cmdline")
+	fmt.Printf("%q %q", b, os.Getenv("SECRET"))
+	return boolToCode(err == nil)
+}
+
+func TestHideArguments(t *testing.T) {
+	cmd := exec.Command(selfFor(t), "--token", "s3cret", "--token=s3cret", "s3cret2", "")
+	cmd.Args[0] = "self"
+	cmd.Env = []string{roleVar + "=arguments", "SECRET=s3cret"}
+	out, err := cmd.Output()
+	must(t, err)
+	if want := `"self\x00--token\x00******\x00--token=******\x00s3cret2\x00\x00" "s3cret"`; string(out) != want {
+		t.Errorf("command line = %s, want %s", out, want)
+	}
+}

@@ -27,7 +27,8 @@ type Report struct {
 	KernelABI int     `json:"kernel_landlock_abi"` // 0: no Landlock
 	ABI       int     `json:"landlock_abi"`        // the one in use
 	Required  bool    `json:"required"`
-	Refusing  bool    `json:"refusing"` // required and missing: no job will run
+	Refusing  bool    `json:"refusing"`         // required and missing, or broken: no job will run
+	Broken    string  `json:"broken,omitempty"` // why the rules can not be made
 	Layers    []Layer `json:"layers"`
 }
 
@@ -81,6 +82,9 @@ func (r Report) String() string {
 	}
 	if r.Refusing {
 		b.WriteString("; jobs are refused")
+	}
+	if r.Broken != "" {
+		b.WriteString(": " + r.Broken)
 	}
 	return b.String()
 }

@@ -81,6 +81,30 @@ func (r *ruleset) allowAny(rights uint64, paths ...string) error {
 	return nil
 }
 
+// allowTrees grants rights to those of the directories that can be reached. A
+// file among them is an error, as it is in the system this replaces: who lists
+// one has mistaken the list, and it is not ours to guess what for.
+func (r *ruleset) allowTrees(name string, rights uint64, dirs ...string) error {
+	for _, dir := range dirs {
+		fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if unreachable(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: open %s: %w", name, dir, err)
+		}
+		err = r.addPath(fd, rights&r.handled)
+		unix.Close(fd)
+		if errors.Is(err, unix.EINVAL) {
+			err = unix.ENOTDIR
+		}
+		if err != nil {
+			return fmt.Errorf("%s: allow %s: %w", name, dir, err)
+		}
+	}
+	return nil
+}
+
 func unreachable(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
 		errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP)

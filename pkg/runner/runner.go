@@ -47,7 +47,7 @@ func settle() error {
 	if err := proctree.SetSubreaper(); err != nil {
 		return err
 	}
-	if err := isolation.HideProcess(); err != nil {
+	if err := errors.Join(isolation.CloseOnExec(), isolation.HideProcess()); err != nil {
 		return err
 	}
 	// Signals with a handler start at their default in the script; those that the
