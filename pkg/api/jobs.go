@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -188,7 +189,7 @@ func jobID(r *http.Request) job.ID { return job.ID(r.PathValue("id")) }
 // positive is the default, one above max is max.
 func queryInt(q url.Values, name string, def, max int) int {
 	n, err := strconv.Atoi(q.Get(name))
-	if err != nil || n <= 0 {
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n <= 0 { // out of range, n is the nearest number
 		return def
 	}
 	return min(n, max)

@@ -344,6 +344,7 @@ type scriptSink struct {
 	out   *bufio.Writer
 	size  int64
 	part  []byte // the beginning of a character that is not complete yet
+	char  []byte // reused by rune
 }
 
 // sinkError is a failure of ours, not of the body.
@@ -405,7 +406,8 @@ func (s *scriptSink) rune(r rune) error {
 	if r < 0 {
 		return nil
 	}
-	return s.write(utf8.AppendRune(nil, r))
+	s.char = utf8.AppendRune(s.char[:0], r)
+	return s.write(s.char)
 }
 
 func (s *scriptSink) write(p []byte) error {
