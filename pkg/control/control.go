@@ -97,6 +97,7 @@ type Start struct {
 	Settings    config.Runner    `json:"settings"`
 	Policy      isolation.Policy `json:"policy"`
 	BusyTimeout time.Duration    `json:"busy_timeout"`
+	Cgroup      string           `json:"cgroup,omitempty"` // directory of the job's control group; empty: it has none
 }
 
 // Conn carries messages in both directions. Send may be called from several

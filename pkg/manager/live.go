@@ -78,6 +78,14 @@ func (j *liveJob) await(ctx context.Context, cond func(state) bool) error {
 	}
 }
 
+// tell sends to the runner. A failure, and a runner that was never found, is what
+// follow or vanished finds out.
+func (j *liveJob) tell(m control.Message) {
+	if j.conn != nil {
+		_ = j.conn.Send(m) // see above
+	}
+}
+
 // hangUp ends the connection; the runner goes on.
 func (j *liveJob) hangUp() {
 	if j.conn != nil {
@@ -135,8 +143,8 @@ func (m *Manager) listen(j *liveJob) *job.Exit {
 func (m *Manager) ended(j *liveJob, exit job.Exit) {
 	exit, recorded := m.record(j.row.ID, exit)
 	if j.conn != nil {
-		_ = j.conn.Send(control.Message{Kind: control.KindRecorded}) // gone, if it fails
-		_ = j.conn.Close()                                           // all was said
+		j.tell(control.Message{Kind: control.KindRecorded})
+		_ = j.conn.Close() // all was said
 	}
 	j.change(func() {
 		j.exit = &exit
@@ -189,6 +197,7 @@ func (m *Manager) vanished(j *liveJob) *job.Exit {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		m.log.Warn("the exit that a runner left can not be read", "job_id", j.row.ID, "error", err)
 	}
+	m.killLost(j)
 	if j.isStopped() {
 		return &job.Exit{Status: job.StatusTerminated, Reason: job.ReasonTerminated, EndedAt: now()}
 	}
@@ -198,6 +207,30 @@ func (m *Manager) vanished(j *liveJob) *job.Exit {
 	}
 	m.log.Warn("a job was lost", "job_id", j.row.ID, "reason", reason)
 	return &job.Exit{Status: job.StatusLost, Reason: reason, EndedAt: now()}
+}
+
+// lostKillTime bounds the clearing up after one job; a process in an
+// uninterruptible wait can not be killed yet.
+const lostKillTime = 10 * time.Second
+
+// killLost kills what is left of a job whose runner was killed: nobody can read
+// its output or stop it any more.
+func (m *Manager) killLost(j *liveJob) {
+	if j.row.BootID != m.boot {
+		return // nothing outlives a boot, and its numbers are new ones
+	}
+	if j.row.Cgroup != "" {
+		g := proctree.Cgroup{Path: j.row.Cgroup}
+		if err := g.Kill(); err != nil {
+			m.log.Warn("the control group of a lost job could not be killed", "job_id", j.row.ID, "error", err)
+		}
+		defer g.Remove() // stays if it is not empty, as the log then says
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, lostKillTime)
+	defer cancel()
+	if err := proctree.KillMarked(ctx, j.row.ID.Number()); err != nil {
+		m.log.Warn("processes of a lost job are left", "job_id", j.row.ID, "error", err)
+	}
 }
 
 // awaitExit waits until the process that started at start is gone. It reports

@@ -48,7 +48,7 @@ func (m *Manager) recoverJob(row store.Row) {
 	if st, err := os.Stat(m.OutputPath(row.ID)); err == nil {
 		j.size = st.Size() // until the runner tells
 	}
-	_ = j.conn.Send(control.Message{Kind: control.KindHello, Version: control.Version}) // follow sees a failure
+	j.tell(control.Message{Kind: control.KindHello, Version: control.Version})
 	m.wg.Go(func() { m.follow(j) })
 	m.log.Info("found a running job again", "job_id", row.ID)
 }

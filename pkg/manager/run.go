@@ -162,8 +162,10 @@ func (m *Manager) start(id job.ID, r Request, cwd string, env [][]byte, hash []b
 		RequestKey: r.Key, RequestHash: hash,
 	}
 	ctx := context.WithoutCancel(m.ctx)
-	conn, pid, err := m.spawn()
+	row.Cgroup = m.newCgroup(id)
+	conn, pid, err := m.spawn(row.Cgroup)
 	if err != nil {
+		m.removeCgroup(row)
 		return m.startFailed(ctx, row, err)
 	}
 	row.RunnerPID = pid
@@ -171,7 +173,8 @@ func (m *Manager) start(id job.ID, r Request, cwd string, env [][]byte, hash []b
 		row.RunnerStart = st.Start // else the runner is gone already, as follow will see
 	}
 	if err := m.store.Insert(ctx, row); err != nil {
-		return nil, errors.Join(err, conn.Close()) // without a job the runner ends
+		_ = conn.Close() // without a job the runner ends
+		return nil, err  // its control group is swept at the next start
 	}
 	j := newLive(row, conn)
 	m.add(j)
@@ -180,10 +183,10 @@ func (m *Manager) start(id job.ID, r Request, cwd string, env [][]byte, hash []b
 		ID: id, Mode: r.Mode, Dir: m.dir(id), StateDir: m.cfg.StateDir, Control: row.ControlPath,
 		ServerLock: filepath.Join(m.cfg.StateDir, lockFile),
 		Cwd:        cwd, Env: env, Terminal: r.Terminal, Settings: m.cfg.Runner, Policy: m.policy, BusyTimeout: busyRunner,
+		Cgroup: row.Cgroup,
 	}
-	// A failure to send is a runner that died, which follow finds out.
-	_ = conn.Send(control.Message{Kind: control.KindHello, Version: control.Version})
-	_ = conn.Send(control.Message{Kind: control.KindStart, Start: &start})
+	j.tell(control.Message{Kind: control.KindHello, Version: control.Version})
+	j.tell(control.Message{Kind: control.KindStart, Start: &start})
 	m.log.Debug("job started", "job_id", id, "mode", r.Mode, "runner", pid)
 	return j, nil
 }
@@ -207,7 +210,8 @@ func (m *Manager) startFailed(ctx context.Context, row store.Row, cause error) (
 
 // spawn starts a runner in a session of its own. It has no data in its arguments
 // and an empty environment; all it needs comes through the connection.
-func (m *Manager) spawn() (*control.Conn, int, error) {
+// It is born in the control group, if one is given.
+func (m *Manager) spawn(cgroup string) (*control.Conn, int, error) {
 	conn, theirs, err := control.Pair()
 	if err != nil {
 		return nil, 0, err
@@ -224,6 +228,14 @@ func (m *Manager) spawn() (*control.Conn, int, error) {
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
+	if cgroup != "" {
+		group, err := proctree.Cgroup{Path: cgroup}.Open()
+		if err != nil {
+			return nil, 0, errors.Join(fmt.Errorf("start runner: %w", err), conn.Close())
+		}
+		defer group.Close() // a directory
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(group.Fd())
+	}
 	pid := 0
 	err = m.reaper.Start(func() (int, error) {
 		var err error
@@ -234,6 +246,28 @@ func (m *Manager) spawn() (*control.Conn, int, error) {
 		return nil, 0, errors.Join(fmt.Errorf("start runner: %w", err), conn.Close())
 	}
 	return conn, pid, nil
+}
+
+// newCgroup makes the control group of a job where that is possible; empty: none.
+func (m *Manager) newCgroup(id job.ID) string {
+	if m.cgroups == "" {
+		return ""
+	}
+	c, err := proctree.NewCgroup(m.cgroups, string(id))
+	if err != nil {
+		m.log.Warn("a job has no control group of its own", "job_id", id, "error", err)
+		return ""
+	}
+	return c.Path
+}
+
+func (m *Manager) removeCgroup(row store.Row) {
+	if row.Cgroup == "" {
+		return
+	}
+	if err := (proctree.Cgroup{Path: row.Cgroup}).Remove(); err != nil {
+		m.log.Warn("the control group of a job stays", "job_id", row.ID, "error", err)
+	}
 }
 
 // controlPath is where the runner of a job listens.

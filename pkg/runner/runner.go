@@ -107,6 +107,8 @@ func awaitStart(conn *control.Conn) (control.Start, error) {
 
 // runJob runs the job and reports its end.
 func runJob(conn *control.Conn, start control.Start) error {
+	// Without a mark a job is only harder to clear up after its runner was killed.
+	_ = proctree.Mark(start.ID.Number())
 	reaper := proctree.NewReaper()
 	defer reaper.Close()
 	j := newJob(start, reaper)

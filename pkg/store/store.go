@@ -53,6 +53,7 @@ CREATE TABLE jobs (
 	runner_start  INTEGER,
 	boot_id       TEXT,
 	control_path  TEXT,
+	cgroup        TEXT,
 	request_key   TEXT,
 	request_hash  BLOB
 );
