@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -237,19 +238,12 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		if errors.Is(err, context.Canceled) {
-			return err
-		}
-		code := CodeConnection
-		if t := (*url.Error)(nil); errors.As(err, &t) && t.Timeout() {
-			code = CodeTimeout
-		}
-		return &Error{Code: code, Message: err.Error()}
+		return broken(0, err)
 	}
 	defer resp.Body.Close() // read to its end below
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return &Error{Status: resp.StatusCode, Code: CodeConnection, Message: err.Error()}
+		return broken(resp.StatusCode, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return failure(resp.StatusCode, b)
@@ -260,6 +254,18 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 		return &Error{Status: resp.StatusCode, Code: CodeInvalidPayload, Message: err.Error()}
 	}
 	return nil
+}
+
+// broken is the error of a call that got no whole answer.
+func broken(status int, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	code := CodeConnection
+	if t := net.Error(nil); errors.As(err, &t) && t.Timeout() {
+		code = CodeTimeout
+	}
+	return &Error{Status: status, Code: code, Message: err.Error()}
 }
 
 // failure reads the error envelope.
