@@ -248,6 +248,12 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 	if resp.StatusCode != http.StatusOK {
 		return failure(resp.StatusCode, b)
 	}
+	if !json.Valid(b) {
+		return &Error{Status: resp.StatusCode, Code: CodeInvalidJSON, Message: "the answer is no JSON"}
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		return &Error{Status: resp.StatusCode, Code: CodeInvalidPayload, Message: "the answer is no object"}
+	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
@@ -273,10 +279,10 @@ func failure(status int, body []byte) error {
 	var env struct {
 		Error *struct{ Code, Message string }
 	}
-	if err := json.Unmarshal(body, &env); err != nil {
+	if !json.Valid(body) {
 		return &Error{Status: status, Code: CodeInvalidJSON, Message: http.StatusText(status)}
 	}
-	if env.Error == nil {
+	if err := json.Unmarshal(body, &env); err != nil || env.Error == nil {
 		return &Error{Status: status, Code: CodeRequestFailed, Message: http.StatusText(status)}
 	}
 	return &Error{Status: status, Code: env.Error.Code, Message: env.Error.Message}
