@@ -153,6 +153,9 @@ func (c *Conn) Receive() (Message, error) {
 		c.buf = nil
 	}
 	if _, err := io.ReadFull(c.c, b); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF // cut after the head is no clean end
+		}
 		return Message{}, fmt.Errorf("receive control message: %w", err)
 	}
 	m := Message{}
