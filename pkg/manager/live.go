@@ -142,6 +142,7 @@ func (m *Manager) listen(j *liveJob) *job.Exit {
 // end finds it in the record.
 func (m *Manager) ended(j *liveJob, exit job.Exit) {
 	exit, recorded := m.record(j.row.ID, exit)
+	m.running.leave() // before a waiter hears of it and starts the next
 	if j.conn != nil {
 		j.tell(control.Message{Kind: control.KindRecorded})
 		_ = j.conn.Close() // all was said

@@ -45,6 +45,7 @@ type Manager struct {
 	closing chan struct{} // closed when waits are to be answered at once
 	gc      collector
 	once    onceGate
+	running slots
 
 	mu   sync.Mutex
 	live map[job.ID]*liveJob

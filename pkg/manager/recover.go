@@ -37,6 +37,7 @@ func (m *Manager) recover() error {
 func (m *Manager) recoverJob(row store.Row) {
 	j := newLive(row, m.dial(row))
 	m.add(j)
+	m.running.add()
 	if j.conn == nil {
 		m.wg.Go(func() {
 			if exit := m.vanished(j); exit != nil {
