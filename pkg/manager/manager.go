@@ -84,6 +84,9 @@ func New(cfg config.Server, policy isolation.Policy, log *slog.Logger) (*Manager
 		gc:   collector{wake: make(chan struct{}, 1)},
 		live: make(map[job.ID]*liveJob),
 	}
+	if cfg.Limits.MaxLogBytes > 0 {
+		m.gc.size = m.outputBytes
+	}
 	return m, nil
 }
 
