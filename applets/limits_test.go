@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,6 +82,33 @@ func TestTooManyJobs(t *testing.T) {
 	for range 2 * limit { // one that can not be started takes no room
 		if _, err := s.Run(ctx, client.RunRequest{Script: "#!/nowhere"}); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestOOMVictim: when memory runs out, the kernel chooses a job before the
+// server and its runner. The file is read by the script, under isolation.
+func TestOOMVictim(t *testing.T) {
+	for _, uid := range []uint32{0, plainUser} {
+		s := startServer(t, serverOptions{uid: uid})
+		for _, mode := range bothModes {
+			gate := filepath.Join(s.home, "gate")
+			mkfifo(t, gate)
+			job := s.begin("read x < "+gate+"; sh -c 'cat /proc/self/oom_score_adj'; cat /proc/self/oom_score_adj", mode)
+			for _, pid := range append(s.runners(), s.cmd.Process.Pid) {
+				if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)); err != nil || strings.TrimSpace(string(b)) == "500" {
+					t.Errorf("process %d: %q, %v", pid, b, err)
+				}
+			}
+			if err := os.WriteFile(gate, []byte("x\n"), 0); err != nil {
+				t.Fatal(err)
+			}
+			if res := s.finish(job); res.Output != "500\n500\n" {
+				t.Errorf("user %d, %s: %+v", uid, mode, res)
+			}
+			if err := os.Remove(gate); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

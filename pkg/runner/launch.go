@@ -44,6 +44,7 @@ func (j *runningJob) launch(l *link) *job.Exit {
 	if exit != nil {
 		return j.tell(exit)
 	}
+	offerToOOM(j.pid)
 	for _, s := range j.stream {
 		go s.pump()
 	}
