@@ -159,10 +159,12 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 	s := &server{listener: l, jobs: jobs, failed: make(chan error, 2), ended: make(chan struct{})}
 	report := sync.OnceValue(policy.Probe) // after the server answers
 	handler := api.New(jobs, cfg.Token, log)
+	handler.BoundClients(cfg.Limits.StallTimeout)
 	handler.Inform(informer(cfg, policy, notes, report))
 	s.http = &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: time.Minute,
+		IdleTimeout:       config.IdleTimeout,
 		MaxHeaderBytes:    config.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // connections that clients break
 	}

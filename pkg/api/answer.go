@@ -27,6 +27,8 @@ func statusOf(code job.Code) int {
 		return http.StatusConflict
 	case job.CodeValidation, job.CodeInputLineTooLong:
 		return http.StatusUnprocessableEntity
+	case job.CodeRequestTimeout:
+		return http.StatusRequestTimeout
 	case job.CodeTooManyJobs:
 		return http.StatusServiceUnavailable
 	}
@@ -38,6 +40,9 @@ func statusOf(code job.Code) int {
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return // nobody is there to read an answer
+	}
+	if late := stalled(w, r); late != nil {
+		err = late
 	}
 	code, message := job.CodeInternal, err.Error()
 	if e, ok := errors.AsType[*job.Error](err); ok {

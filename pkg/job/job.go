@@ -147,6 +147,7 @@ const (
 	CodeSnapshotBusy        Code = "snapshot_busy"
 	CodeIdempotencyConflict Code = "idempotency_conflict"
 	CodeValidation          Code = "validation_error"
+	CodeRequestTimeout      Code = "request_timeout"
 	CodeTooManyJobs         Code = "too_many_jobs"
 	CodeInternal            Code = "internal_error"
 	CodeInternalPanic       Code = "internal_panic"
