@@ -149,6 +149,8 @@ const (
 	CodeValidation          Code = "validation_error"
 	CodeRequestTimeout      Code = "request_timeout"
 	CodeTooManyJobs         Code = "too_many_jobs"
+	CodeTooManyFiles        Code = "too_many_files"
+	CodeDiskFull            Code = "disk_full"
 	CodeInternal            Code = "internal_error"
 	CodeInternalPanic       Code = "internal_panic"
 	CodeHomeUnavailable     Code = "home_unavailable"
