@@ -45,6 +45,7 @@ type Manager struct {
 	closing chan struct{} // closed when waits are to be answered at once
 	gc      collector
 	once    onceGate
+	pool    pool
 
 	mu   sync.Mutex
 	live map[job.ID]*liveJob
@@ -129,9 +130,12 @@ func (m *Manager) Closing() {
 func (m *Manager) Close() error {
 	m.Closing()
 	m.cancel()
+	m.closePool()
 	m.mu.Lock()
 	for _, j := range m.live {
-		j.hangUp()
+		if j.runner != nil {
+			_ = j.runner.conn.Close() // it goes on; attend sees it
+		}
 	}
 	m.mu.Unlock()
 	<-m.ready

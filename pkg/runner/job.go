@@ -265,6 +265,7 @@ func (j *runningJob) resize(t job.Terminal) {
 
 // release lets go of what the job had to itself, once its end is told.
 func (j *runningJob) release() {
+	_ = unix.Chdir("/") // an idle runner must keep no directory busy
 	if j.cell != nil {
 		_ = j.cell.Close() // a namespace, nothing that is written
 	}
@@ -272,6 +273,16 @@ func (j *runningJob) release() {
 		<-j.leaving
 		_ = proctree.Cgroup{Path: j.start.Cgroup}.Remove() // stays for those that outlive the job
 	}
+}
+
+// allRead reports whether every stream was read to its end.
+func (j *runningJob) allRead() bool {
+	for _, s := range j.stream {
+		if s.open {
+			return false
+		}
+	}
+	return true
 }
 
 // discard reads on for what outlived a stdio job, so that a write to the old
