@@ -82,6 +82,7 @@ func (m *Manager) collect() {
 			if now := time.Now(); !now.Before(last.Add(m.cfg.GCInterval)) {
 				last = now
 				m.sweep(now)
+				m.sweepCgroups()
 			}
 		case <-m.gc.wake:
 		case <-m.ctx.Done():

@@ -192,7 +192,7 @@ func (m *Manager) killLost(j *liveJob) {
 		if err := g.Kill(); err != nil {
 			m.log.Warn("the control group of a lost job could not be killed", "job_id", j.row.ID, "error", err)
 		}
-		defer g.Remove() // stays if it is not empty, as the log then says
+		defer m.removeCgroup(j.row.Cgroup)
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, lostKillTime)
 	defer cancel()

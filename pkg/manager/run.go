@@ -175,7 +175,6 @@ func (m *Manager) start(id job.ID, req Request, cwd string, env [][]byte, hash [
 	}
 	j.tell(control.Message{Kind: control.KindStart, Start: &start})
 	m.log.Debug("job started", "job_id", id, "mode", req.Mode, "runner", row.RunnerPID)
-	m.prepareRunner()
 	return j, nil
 }
 

@@ -64,15 +64,15 @@ const (
 	idleRunnerTime = 5 * time.Second
 )
 
-// pool holds the runners that wait for a job, the one that was used last at the
-// end: those whose job has left nothing behind, and a prepared one where each
-// job needs a fresh one. Starting a process is the dearest part of a job.
+// pool holds the runners whose job has left nothing behind and that wait for
+// another, the one that was used last at the end. Starting a process is the
+// dearest part of a job.
 type pool struct {
-	mu        sync.Mutex
-	closed    bool
-	preparing bool
-	idle      []*runner
-	expiry    map[*runner]*time.Timer
+	mu     sync.Mutex
+	closed bool
+	idle   []*runner
+	expiry map[*runner]*time.Timer
+	stale  []string // control groups in which something outlives its job
 }
 
 // getRunner returns a runner without a job.
@@ -126,35 +126,25 @@ func (p *pool) remove(r *runner) bool {
 	return true
 }
 
-// prepareRunner starts a runner for the next job where none can be used again,
-// while the job just started keeps its client waiting anyway.
-func (m *Manager) prepareRunner() {
-	m.pool.mu.Lock()
-	defer m.pool.mu.Unlock()
-	if m.cgroups == "" || m.pool.closed || m.pool.preparing || len(m.pool.idle) > 0 {
-		return
-	}
-	m.pool.preparing = true
-	m.wg.Go(func() {
-		r, err := m.spawn()
-		m.pool.mu.Lock()
-		m.pool.preparing = false
-		m.pool.mu.Unlock()
-		if err == nil { // else the next job finds out
-			m.putRunner(r)
-		}
-	})
-}
+// closeTime is how long a stopping server waits for its idle runners to end.
+const closeTime = time.Second
 
 // closePool ends all idle runners, and those that would become idle.
 func (m *Manager) closePool() {
 	m.pool.mu.Lock()
-	defer m.pool.mu.Unlock()
 	m.pool.closed = true
-	for len(m.pool.idle) > 0 {
-		r := m.pool.idle[0]
+	idle := slices.Clone(m.pool.idle)
+	for _, r := range idle {
 		m.pool.remove(r)
 		_ = r.conn.Close() // it ends; attend sees it
+	}
+	m.pool.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	for _, r := range idle {
+		if awaitExit(ctx, r.pid, r.start) {
+			m.removeCgroup(r.cgroup)
+		}
 	}
 }
 
@@ -190,8 +180,8 @@ func (m *Manager) gone(r *runner) {
 			m.ended(j, *exit)
 		}
 	}
-	if r.cgroup != "" && m.ctx.Err() == nil {
-		m.removeCgroup(r.cgroup) // of a prepared one that never had a job
+	if r.cgroup != "" && awaitExit(m.ctx, r.pid, r.start) {
+		m.removeCgroup(r.cgroup)
 	}
 }
 
@@ -273,13 +263,32 @@ func (m *Manager) newCgroup() string {
 	return c.Path
 }
 
-// removeCgroup removes a control group unless something in it lives on.
+// removeCgroup removes the control group of a runner that is gone. One in which
+// something outlives its job is tried again by sweepCgroups.
 func (m *Manager) removeCgroup(path string) {
 	if path == "" {
 		return
 	}
-	if err := (proctree.Cgroup{Path: path}).Remove(); err != nil {
+	removed, err := proctree.Cgroup{Path: path}.Remove()
+	if err != nil {
 		m.log.Warn("a control group stays", "path", path, "error", err)
+		return
+	}
+	if !removed {
+		m.pool.mu.Lock()
+		m.pool.stale = append(m.pool.stale, path)
+		m.pool.mu.Unlock()
+	}
+}
+
+// sweepCgroups removes the control groups that have become empty.
+func (m *Manager) sweepCgroups() {
+	m.pool.mu.Lock()
+	stale := m.pool.stale
+	m.pool.stale = nil
+	m.pool.mu.Unlock()
+	for _, path := range stale {
+		m.removeCgroup(path)
 	}
 }
 
