@@ -79,6 +79,9 @@ func (o *serveOptions) config(token string) (config.Server, error) {
 			return cfg, fmt.Errorf("find runtime directory: %w", err)
 		}
 	}
+	if cfg.Limits, err = config.LimitsFromEnv(); err != nil {
+		return cfg, err
+	}
 	cfg.Runner, err = config.RunnerFromEnv()
 	return cfg, err
 }

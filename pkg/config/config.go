@@ -79,6 +79,7 @@ type Server struct {
 	Listen      string
 	Token       string // empty: no authentication
 	StateDir    string // absolute
+	Limits      Limits
 	RuntimeDir  string // absolute; control sockets lie here instead of in the job directories; empty: there
 	GCInterval  time.Duration
 	GCRetention time.Duration

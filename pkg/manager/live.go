@@ -112,7 +112,11 @@ func (j *liveJob) hear(msg control.Message) {
 // ended records the end of a job and then wakes its waiters: whoever sees the
 // end finds it in the record.
 func (m *Manager) ended(j *liveJob, exit job.Exit) {
+	if exit.EndedAt.Before(j.row.Started) {
+		exit.EndedAt = j.row.Started // as the record has it: the wall clock was set back
+	}
 	exit, recorded := m.record(j.row.ID, exit)
+	m.running.leave() // before a waiter hears of it and starts the next
 	j.tell(control.Message{Kind: control.KindRecorded})
 	j.change(func() {
 		j.exit = &exit

@@ -43,6 +43,7 @@ func (j *runningJob) launch(l *link) *job.Exit {
 	if exit != nil {
 		return j.tell(exit)
 	}
+	offerToOOM(j.pid)
 	for _, s := range j.stream {
 		go s.pump()
 	}
