@@ -84,6 +84,7 @@ type Server struct {
 	GCInterval  time.Duration
 	GCRetention time.Duration
 	Runner      Runner
+	Snapshot    Snapshot
 }
 
 // Runner is what a runner is told besides its job.
