@@ -31,6 +31,7 @@ const (
 	DefaultListen      = "127.0.0.1:8765"
 	DefaultBaseURL     = "http://127.0.0.1:8765"
 	DefaultTimeout     = 30 * time.Second
+	HealthTimeout      = 5 * time.Second
 	MaxTimeout         = 600 * time.Second
 	DefaultIdleFlush   = 500 * time.Millisecond
 	DefaultGrace       = 10 * time.Second
