@@ -34,6 +34,7 @@ const boxSetup = `set -e
 mount --make-rprivate /
 ip link set lo up
 mount --bind "$BIN" /usr/local/bin
+mount --bind "${ROOT:-/mnt}" /mnt
 mount -t tmpfs -o mode=0755 tmpfs /home
 mkdir -p /home/dify "$BOX/home"
 chown 1000:1000 /home /home/dify "$BOX/home"
@@ -54,6 +55,7 @@ func newBox(t testing.TB, setup string, env []string, argv ...string) *box {
 	b.cmd = exec.Command("unshare", append(args, argv...)...)
 	b.cmd.Env = append([]string{
 		"PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/dify", "SHELLCTL_BASE_URL=http://127.0.0.1:5004",
+		"GORACE=atexit_sleep_ms=0", // the race detector's own delay is no part of a stop
 		"BIN=" + filepath.Dir(program(t, "shellctl")), "BOX=" + b.dir, "SETUP=" + setup,
 	}, env...)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
@@ -109,7 +111,7 @@ func (b *box) command(argv ...string) *exec.Cmd {
 	if pid == 0 {
 		b.t.Fatal("the box has ended")
 	}
-	args := []string{"--target", strconv.Itoa(pid), "--pid", "--mount", "--net", "--uts", "--ipc", "--setuid", "1000", "--setgid", "1000", "--wd=/"}
+	args := []string{"--target", strconv.Itoa(pid), "--pid", "--mount", "--net", "--uts", "--ipc", "--root", "--setuid", "1000", "--setgid", "1000", "--wd=/"}
 	cmd := exec.Command("nsenter", append(args, argv...)...)
 	cmd.Env = b.cmd.Env
 	return cmd
