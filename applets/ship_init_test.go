@@ -19,15 +19,20 @@ const stopLimit = 5 * time.Second
 
 var withToken = []string{"SHELLCTL_AUTH_TOKEN=" + testToken}
 
-// TestFirstProcess starts the server by the command of each image.
+// TestFirstProcess starts the server by the command of each image, on the root
+// of this machine or that of a runtime image.
 func TestFirstProcess(t *testing.T) {
+	setup, env := "", withToken
+	if root := os.Getenv(envTestRoot); root != "" {
+		setup, env = containerSetup, append([]string{"ROOT=" + root}, env...)
+	}
 	for name, argv := range map[string][]string{
 		"runtime": {"/usr/bin/tini", "-g", "--", "shellctl", "serve", "--listen", "0.0.0.0:5004"},
 		"scratch": {"shellctl", "serve", "--listen", "0.0.0.0:5004"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBox(t, "", withToken, argv...)
+			b := newBox(t, setup, env, argv...)
 			b.healthy()
 			testBothModes(t, b)
 			testOrphans(t, b)

@@ -50,22 +50,6 @@ func TestScratchRoot(t *testing.T) {
 	testStop(t, b)
 }
 
-// TestRuntimeRoot boots the unpacked runtime image; .ci/images calls for it.
-// Elsewhere the same command runs on the root of the machine.
-func TestRuntimeRoot(t *testing.T) {
-	var env []string
-	setup := ""
-	if root := os.Getenv(envTestRoot); root != "" {
-		env, setup = []string{"ROOT=" + root}, containerSetup
-	}
-	b := newBox(t, setup, append(env, withToken...), "/usr/bin/tini", "-g", "--", "shellctl", "serve", "--listen", "0.0.0.0:5004")
-	b.healthy()
-	b.ready("/bin/sh", "-c", "curl -fsS http://localhost:5004/healthz")
-	testBothModes(t, b)
-	testOrphans(t, b)
-	testStop(t, b)
-}
-
 // scratchRoot returns the root of the image.
 func scratchRoot(t *testing.T) string {
 	t.Helper()
