@@ -46,6 +46,7 @@ type serverOptions struct {
 	env     []string // on top of a small environment
 	uid     uint32   // 0: of the test
 	noToken bool
+	group   bool     // in a process group of its own
 	wrap    []string // a command that starts the server, before its own command line
 	home    string   // empty: a new one
 	program string   // empty: the test binary, which is the product too
@@ -81,6 +82,9 @@ func (s *testServer) start() {
 		s.cmd.Env = append(s.cmd.Env, "SHELLCTL_AUTH_TOKEN="+testToken)
 	}
 	s.cmd.Dir = s.home
+	if s.opt.group {
+		s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
 	if s.opt.uid != 0 {
 		s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: s.opt.uid, Gid: s.opt.uid}}
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -237,22 +238,21 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		if errors.Is(err, context.Canceled) {
-			return err
-		}
-		code := CodeConnection
-		if t := (*url.Error)(nil); errors.As(err, &t) && t.Timeout() {
-			code = CodeTimeout
-		}
-		return &Error{Code: code, Message: err.Error()}
+		return broken(0, err)
 	}
 	defer resp.Body.Close() // read to its end below
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return &Error{Status: resp.StatusCode, Code: CodeConnection, Message: err.Error()}
+		return broken(resp.StatusCode, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return failure(resp.StatusCode, b)
+	}
+	if !json.Valid(b) {
+		return &Error{Status: resp.StatusCode, Code: CodeInvalidJSON, Message: "the answer is no JSON"}
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		return &Error{Status: resp.StatusCode, Code: CodeInvalidPayload, Message: "the answer is no object"}
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
@@ -262,15 +262,27 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 	return nil
 }
 
+// broken is the error of a call that got no whole answer.
+func broken(status int, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	code := CodeConnection
+	if t := net.Error(nil); errors.As(err, &t) && t.Timeout() {
+		code = CodeTimeout
+	}
+	return &Error{Status: status, Code: code, Message: err.Error()}
+}
+
 // failure reads the error envelope.
 func failure(status int, body []byte) error {
 	var env struct {
 		Error *struct{ Code, Message string }
 	}
-	if err := json.Unmarshal(body, &env); err != nil {
+	if !json.Valid(body) {
 		return &Error{Status: status, Code: CodeInvalidJSON, Message: http.StatusText(status)}
 	}
-	if env.Error == nil {
+	if err := json.Unmarshal(body, &env); err != nil || env.Error == nil {
 		return &Error{Status: status, Code: CodeRequestFailed, Message: http.StatusText(status)}
 	}
 	return &Error{Status: status, Code: env.Error.Code, Message: env.Error.Message}

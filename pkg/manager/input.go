@@ -69,7 +69,7 @@ func (j *liveJob) send(ctx context.Context, text string, limit time.Duration) er
 		delete(j.inputs, id)
 		j.mu.Unlock()
 	}()
-	_ = j.conn.Send(control.Message{Kind: control.KindInput, ID: id, Data: []byte(text), Limit: limit}) // follow sees a failure
+	j.tell(control.Message{Kind: control.KindInput, ID: id, Data: []byte(text), Limit: limit})
 	select {
 	case m, ok := <-answer:
 		switch {
@@ -108,6 +108,6 @@ func (m *Manager) Resize(ctx context.Context, id job.ID, t job.Terminal) (View, 
 	if j.row.Mode == job.ModeStdio {
 		return View{}, job.Errorf(job.CodeInputUnsupported, "stdio jobs have no terminal")
 	}
-	_ = j.conn.Send(control.Message{Kind: control.KindResize, Terminal: t}) // follow sees a failure
+	j.tell(control.Message{Kind: control.KindResize, Terminal: t})
 	return m.view(j, store.Row{}), nil
 }

@@ -16,11 +16,10 @@ import (
 	"shellctl/pkg/store"
 )
 
-// liveJob is a job without a recorded end. Its follow goroutine owns the
-// connection to the runner.
+// liveJob is a job without a recorded end.
 type liveJob struct {
-	row  store.Row // as inserted; status and end are below
-	conn *control.Conn
+	row    store.Row // as inserted; status and end are below
+	runner *runner   // nil: it was not found again
 
 	mu      sync.Mutex
 	started bool
@@ -34,8 +33,8 @@ type liveJob struct {
 	inputs  map[uint64]chan control.Message
 }
 
-func newLive(row store.Row, conn *control.Conn) *liveJob {
-	return &liveJob{row: row, conn: conn, changed: make(chan struct{}), inputs: make(map[uint64]chan control.Message)}
+func newLive(row store.Row, r *runner) *liveJob {
+	return &liveJob{row: row, runner: r, changed: make(chan struct{}), inputs: make(map[uint64]chan control.Message)}
 }
 
 // change runs f under the lock and wakes all waiters.
@@ -78,55 +77,35 @@ func (j *liveJob) await(ctx context.Context, cond func(state) bool) error {
 	}
 }
 
-// hangUp ends the connection; the runner goes on.
-func (j *liveJob) hangUp() {
-	if j.conn != nil {
-		_ = j.conn.Close() // follow sees its end
+// tell sends to the runner. A failure, and a runner that was never found, is what
+// attend or vanished finds out.
+func (j *liveJob) tell(m control.Message) {
+	if j.runner != nil {
+		m.Job = j.row.ID
+		_ = j.runner.conn.Send(m) // see above
 	}
 }
 
-// follow hears what the runner says until the job is over or the server ends.
-func (m *Manager) follow(j *liveJob) {
-	exit := m.listen(j)
-	if exit == nil && m.ctx.Err() == nil {
-		exit = m.vanished(j)
-	}
-	if exit == nil {
-		return // the server ends; the job goes on
-	}
-	m.ended(j, *exit)
-}
-
-// listen returns the end that the runner reports, or nil if its connection ends before.
-func (m *Manager) listen(j *liveJob) *job.Exit {
-	for {
-		msg, err := j.conn.Receive()
-		if err != nil {
-			return nil
-		}
-		switch msg.Kind {
-		case control.KindHello:
-			j.change(func() {
-				j.started = j.started || msg.Running
-				j.drain = j.drain || msg.Drain
-				j.size = max(j.size, msg.Size)
-			})
-		case control.KindStarted:
-			j.change(func() { j.started = true })
-		case control.KindDraining:
-			j.change(func() { j.drain = true })
-		case control.KindSize:
-			j.change(func() {
-				j.size = msg.Size
-				j.grown = time.Now()
-			})
-		case control.KindInputDone:
-			j.answer(msg)
-		case control.KindExited:
-			if msg.Exit != nil {
-				return msg.Exit
-			}
-		}
+// hear takes in what the runner says of the job while it runs.
+func (j *liveJob) hear(msg control.Message) {
+	switch msg.Kind {
+	case control.KindHello:
+		j.change(func() {
+			j.started = j.started || msg.Running
+			j.drain = j.drain || msg.Drain
+			j.size = max(j.size, msg.Size)
+		})
+	case control.KindStarted:
+		j.change(func() { j.started = true })
+	case control.KindDraining:
+		j.change(func() { j.drain = true })
+	case control.KindSize:
+		j.change(func() {
+			j.size = msg.Size
+			j.grown = time.Now()
+		})
+	case control.KindInputDone:
+		j.answer(msg)
 	}
 }
 
@@ -134,10 +113,7 @@ func (m *Manager) listen(j *liveJob) *job.Exit {
 // end finds it in the record.
 func (m *Manager) ended(j *liveJob, exit job.Exit) {
 	exit, recorded := m.record(j.row.ID, exit)
-	if j.conn != nil {
-		_ = j.conn.Send(control.Message{Kind: control.KindRecorded}) // gone, if it fails
-		_ = j.conn.Close()                                           // all was said
-	}
+	j.tell(control.Message{Kind: control.KindRecorded})
 	j.change(func() {
 		j.exit = &exit
 		for id, c := range j.inputs {
@@ -189,6 +165,7 @@ func (m *Manager) vanished(j *liveJob) *job.Exit {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		m.log.Warn("the exit that a runner left can not be read", "job_id", j.row.ID, "error", err)
 	}
+	m.killLost(j)
 	if j.isStopped() {
 		return &job.Exit{Status: job.StatusTerminated, Reason: job.ReasonTerminated, EndedAt: now()}
 	}
@@ -198,6 +175,30 @@ func (m *Manager) vanished(j *liveJob) *job.Exit {
 	}
 	m.log.Warn("a job was lost", "job_id", j.row.ID, "reason", reason)
 	return &job.Exit{Status: job.StatusLost, Reason: reason, EndedAt: now()}
+}
+
+// lostKillTime bounds the clearing up after one job; a process in an
+// uninterruptible wait can not be killed yet.
+const lostKillTime = 10 * time.Second
+
+// killLost kills what is left of a job whose runner was killed: nobody can read
+// its output or stop it any more.
+func (m *Manager) killLost(j *liveJob) {
+	if j.row.BootID != m.boot {
+		return // nothing outlives a boot, and its numbers are new ones
+	}
+	if j.row.Cgroup != "" {
+		g := proctree.Cgroup{Path: j.row.Cgroup}
+		if err := g.Kill(); err != nil {
+			m.log.Warn("the control group of a lost job could not be killed", "job_id", j.row.ID, "error", err)
+		}
+		defer g.Remove() // stays if it is not empty, as the log then says
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, lostKillTime)
+	defer cancel()
+	if err := proctree.KillMarked(ctx, j.row.Mark); err != nil {
+		m.log.Warn("processes of a lost job are left", "job_id", j.row.ID, "error", err)
+	}
 }
 
 // awaitExit waits until the process that started at start is gone. It reports

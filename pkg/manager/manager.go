@@ -24,14 +24,15 @@ import (
 // Manager owns the live jobs of one state directory. Its methods may be called
 // from any goroutine; those for clients wait until Open has finished recovery.
 type Manager struct {
-	cfg    config.Server
-	policy isolation.Policy // of every job
-	log    *slog.Logger
-	home   string   // HOME of the server
-	env    []string // of the server, without what no job gets
-	boot   string   // id of the running boot
-	lock   *control.Lock
-	reaper *proctree.Reaper
+	cfg     config.Server
+	policy  isolation.Policy // of every job
+	log     *slog.Logger
+	home    string   // HOME of the server
+	env     []string // of the server, without what no job gets
+	boot    string   // id of the running boot
+	cgroups string   // directory for the control groups of jobs; empty: they have none
+	lock    *control.Lock
+	reaper  *proctree.Reaper
 
 	ready chan struct{} // closed when store is usable and recovery done, or openErr set
 	store *store.Store
@@ -44,6 +45,7 @@ type Manager struct {
 	closing chan struct{} // closed when waits are to be answered at once
 	gc      collector
 	once    onceGate
+	pool    pool
 
 	mu   sync.Mutex
 	live map[job.ID]*liveJob
@@ -89,6 +91,7 @@ func New(cfg config.Server, policy isolation.Policy, log *slog.Logger) (*Manager
 // clients wait for it; it is meant to run beside a listener that answers already.
 func (m *Manager) Open() error {
 	defer close(m.ready)
+	m.useCgroups()
 	s, err := store.Open(m.ctx, m.cfg.StateDir, m.log)
 	if err == nil {
 		m.store = s
@@ -100,6 +103,18 @@ func (m *Manager) Open() error {
 	}
 	m.wg.Go(m.collect)
 	return nil
+}
+
+// useCgroups gives each job a control group of its own where the server may make
+// one; elsewhere the walk over the process tree does the same work.
+func (m *Manager) useCgroups() {
+	base, err := proctree.CgroupBase()
+	if err != nil {
+		m.log.Debug("jobs have no control groups", "reason", err)
+		return
+	}
+	proctree.SweepCgroups(base)
+	m.cgroups = base
 }
 
 // Closing makes all waits answer at once, so that a server can finish its answers.
@@ -115,9 +130,12 @@ func (m *Manager) Closing() {
 func (m *Manager) Close() error {
 	m.Closing()
 	m.cancel()
+	m.closePool()
 	m.mu.Lock()
 	for _, j := range m.live {
-		j.hangUp()
+		if j.runner != nil {
+			_ = j.runner.conn.Close() // it goes on; attend sees it
+		}
 	}
 	m.mu.Unlock()
 	<-m.ready

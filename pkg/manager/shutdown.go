@@ -20,9 +20,6 @@ func (m *Manager) TerminateAll(ctx context.Context, grace time.Duration) {
 	m.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, j := range live {
-		if j.conn == nil {
-			continue // its runner is gone already
-		}
 		wg.Go(func() { _ = m.terminate(ctx, j, grace) }) // fails with ctx only
 	}
 	wg.Wait()

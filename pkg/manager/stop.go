@@ -42,7 +42,7 @@ func (m *Manager) terminate(ctx context.Context, j *liveJob, grace time.Duration
 	if err := j.await(ctx, func(s state) bool { return s.started || s.exit != nil }); err != nil {
 		return err
 	}
-	_ = j.conn.Send(control.Message{Kind: control.KindTerminate, Limit: grace}) // follow sees a failure
+	j.tell(control.Message{Kind: control.KindTerminate, Limit: grace})
 	m.wg.Go(func() { m.enforce(j, grace+stopMargin) })
 	return j.await(ctx, func(s state) bool { return s.exit != nil })
 }

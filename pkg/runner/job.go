@@ -20,15 +20,16 @@ import (
 
 // runningJob is the job of this runner from its start to its end.
 type runningJob struct {
-	start  control.Start
-	reaper *proctree.Reaper
-	out    *joblog.Writer
-	errOut *joblog.Writer // stdio only, or nil
-	master *os.File       // pty only, or nil
-	slave  *os.File       // pty only; kept until the leader has exited, or nil
-	stream []*stream
-	input  *input          // pty only, or nil
-	cell   *isolation.Cell // what the script is confined in; nil before its start
+	start   control.Start
+	reaper  *proctree.Reaper
+	out     *joblog.Writer
+	errOut  *joblog.Writer // stdio only, or nil
+	master  *os.File       // pty only, or nil
+	slave   *os.File       // pty only; kept until the leader has exited, or nil
+	stream  []*stream
+	input   *input          // pty only, or nil
+	leaving chan struct{}   // closed when the runner has left the job's control group; nil: there is none
+	cell    *isolation.Cell // what the script is confined in; nil before its start
 
 	leader chan unix.WaitStatus // receives once
 	pid    int                  // of the leader, also its process group
@@ -38,6 +39,7 @@ type runningJob struct {
 	terminating bool // before the leader ended by itself
 	leaderGone  bool
 	ended       bool
+	left        bool       // the control group, so that it can be killed
 	killing     int        // terminations under way
 	killed      *sync.Cond // on mu; told when killing drops to 0
 }
@@ -207,6 +209,12 @@ func (j *runningJob) killTree(grace time.Duration) {
 			return
 		}
 	}
+	j.mu.Lock()
+	left := j.left
+	j.mu.Unlock()
+	if left {
+		_ = proctree.Cgroup{Path: j.start.Cgroup}.Kill() // the walk kills what this could not
+	}
 	// Without a bound: the server gives up on us before it would matter.
 	_ = j.reaper.KillAll(context.Background())
 }
@@ -257,9 +265,24 @@ func (j *runningJob) resize(t job.Terminal) {
 
 // release lets go of what the job had to itself, once its end is told.
 func (j *runningJob) release() {
+	_ = unix.Chdir("/") // an idle runner must keep no directory busy
 	if j.cell != nil {
 		_ = j.cell.Close() // a namespace, nothing that is written
 	}
+	if j.leaving != nil {
+		<-j.leaving
+		_ = proctree.Cgroup{Path: j.start.Cgroup}.Remove() // stays for those that outlive the job
+	}
+}
+
+// allRead reports whether every stream was read to its end.
+func (j *runningJob) allRead() bool {
+	for _, s := range j.stream {
+		if s.open {
+			return false
+		}
+	}
+	return true
 }
 
 // discard reads on for what outlived a stdio job, so that a write to the old

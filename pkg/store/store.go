@@ -53,6 +53,8 @@ CREATE TABLE jobs (
 	runner_start  INTEGER,
 	boot_id       TEXT,
 	control_path  TEXT,
+	cgroup        TEXT,
+	mark          INTEGER,
 	request_key   TEXT,
 	request_hash  BLOB
 );
