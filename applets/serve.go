@@ -120,13 +120,16 @@ func serve(o serveOptions, c call) error {
 		return err
 	}
 	log.Info("listening", "address", s.listener.Addr().String(), "state_dir", cfg.StateDir, "version", version())
-	var failure error
 	select {
 	case <-ctx.Done():
-		log.Info("stopping; running jobs go on")
-	case failure = <-s.failed:
+	case failure := <-s.failed:
+		return errors.Join(failure, s.close(nil))
 	}
-	return errors.Join(failure, s.close())
+	if isLast() {
+		return s.close(func() { s.endJobs(log) })
+	}
+	log.Info("stopping; running jobs go on")
+	return s.close(nil)
 }
 
 // server is a listening API with the jobs behind it.
@@ -187,14 +190,20 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 }
 
 // close stops accepting, lets running answers finish and lets go of the jobs.
-func (s *server) close() error {
+// What is to be done with them first, if anything, is done meanwhile.
+func (s *server) close(first func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), config.ShutdownGrace)
 	defer cancel()
 	s.jobs.Closing()
+	var wg sync.WaitGroup
+	if first != nil {
+		wg.Go(first)
+	}
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close() // who still reads or writes has had its time
 	}
 	<-s.ended
+	wg.Wait()
 	return errors.Join(err, s.jobs.Close())
 }

@@ -14,6 +14,7 @@ func table() []applet {
 		{name: "status", short: "Print the state of a job", run: runStatus},
 		{name: "snapshot", short: "Save the home directory of a server, or restore it", run: runSnapshot},
 		{name: "health", short: "Ask whether a server answers", run: runHealth},
+		{name: "install", short: "Put this program into a directory under all its names", run: runInstall},
 		{name: "agent", installed: "dify-agent", short: "Talk to the agent from inside a job", run: runAgent},
 		{name: "doctor", short: "Try on this machine what jobs need", run: runDoctor},
 		{name: "runner", installed: "shellctl-runner", short: "Own one job", internal: true, run: runRunner},

@@ -102,8 +102,8 @@ func (m *Manager) Open() error {
 		err = m.recover()
 	}
 	if err != nil {
-		m.fail = err
-		return err
+		m.fail = fmt.Errorf("open the record in %s%s: %w", m.cfg.StateDir, fullDisk(m.cfg.StateDir), err)
+		return m.fail
 	}
 	m.wg.Go(m.collect)
 	return nil

@@ -118,7 +118,7 @@ func (j *runningJob) prepare() (program, *job.Exit) {
 	}
 	sh, err := lookPath("sh", lookup(env, "PATH"))
 	if err != nil {
-		return program{}, exited(exitNoShell, "sh: %v", err)
+		return program{}, exited(exitNoShell, "sh: %v; a script that does not begin with #! needs a shell", err)
 	}
 	return program{sh, []string{"sh", script}, env}, nil
 }

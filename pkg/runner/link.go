@@ -315,18 +315,15 @@ func (l *link) recordByHand(exit job.Exit, start control.Start) error {
 	return nil
 }
 
-// writeExit leaves the end in the job's directory, whole or not at all, for a
-// server that finds neither us nor a record.
+// writeExit leaves the end in the job's directory for a server that finds
+// neither us nor a record. It is written by one call and decoded whole or not at
+// all, so it needs no second name, whose going would break a copy of the home.
 func writeExit(dir string, exit job.Exit) error {
 	b, err := json.Marshal(exit)
 	if err != nil {
 		return fmt.Errorf("encode exit: %w", err)
 	}
-	path := filepath.Join(dir, job.ExitFile)
-	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
-		return fmt.Errorf("write exit: %w", err)
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, job.ExitFile), b, 0o600); err != nil {
 		return fmt.Errorf("write exit: %w", err)
 	}
 	return nil
