@@ -62,7 +62,7 @@ const (
 	OutputTailBytes       = 64 << 10
 
 	// ShutdownGrace is how long a stopping server lets running answers finish.
-	ShutdownGrace = 4 * time.Second
+	ShutdownGrace = 5 * time.Second
 
 	// FinalGrace is the grace of jobs that end since the container is stopped,
 	// FinalLimit how long the server waits for them. Kubernetes and Docker kill
