@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -104,13 +105,26 @@ func (m *Manager) putRunner(r *runner) {
 	m.pool.expiry[r] = time.AfterFunc(idleRunnerTime, func() { m.dropRunner(r) })
 }
 
-// dropRunner ends a runner if it is idle.
+// dropRunner ends a runner if it is idle. After the last one the server is at
+// rest, or has nothing but long jobs.
 func (m *Manager) dropRunner(r *runner) {
 	m.pool.mu.Lock()
-	defer m.pool.mu.Unlock()
-	if m.pool.remove(r) {
-		_ = r.conn.Close() // it ends; attend sees it
+	found := m.pool.remove(r)
+	last := len(m.pool.idle) == 0
+	m.pool.mu.Unlock()
+	if !found {
+		return
 	}
+	_ = r.conn.Close() // it ends; attend sees it
+	if last {
+		rest()
+	}
+}
+
+// rest gives back what the server does not need while it waits.
+func rest() {
+	debug.FreeOSMemory()
+	proctree.DropProgram()
 }
 
 // remove takes a runner out of the pool and reports whether it was there. The
@@ -222,7 +236,7 @@ func (m *Manager) fork(cgroup string, control *os.File) (pid int, err error) {
 	defer null.Close() // nothing to lose
 	attr := &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{},
+		Env:   []string{"GOMAXPROCS=1"}, // one thing at a time is all that a runner does
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), control.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}

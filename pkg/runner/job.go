@@ -67,13 +67,19 @@ func (j *runningJob) run(l *link) job.Exit {
 		j.input.serve(l.send)
 	}
 	l.send(control.Message{Kind: control.KindStarted})
+	rest := time.AfterFunc(restAfter, proctree.DropProgram)
 	status := <-j.leader
+	rest.Stop()
 	l.send(control.Message{Kind: control.KindDraining})
 	j.drain()
 	terminated := j.finish()
 	j.hangUp()
 	return j.exit(status, terminated)
 }
+
+// restAfter is how long a job runs before its runner gives back the memory that
+// starting it took. Most jobs are over by then.
+const restAfter = time.Second
 
 // openLogs makes the output files; they exist from before the script runs.
 func (j *runningJob) openLogs() (err error) {
