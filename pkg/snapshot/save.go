@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"shellctl/pkg/job"
@@ -40,12 +39,12 @@ func Save(ctx context.Context, w io.Writer, home string, opt SaveOptions) (stats
 	defer t.close()
 
 	g := &gate{w: w}
-	enc, err := newFrames(g)
+	enc, err := newEncoder(g)
 	if err != nil {
 		return stats, fail(job.CodeSnapshotFailed, err)
 	}
 	s := &saver{
-		ctx: ctx, tree: t, out: g, tar: tar.NewWriter(enc), stats: &stats,
+		ctx: ctx, tree: t, out: g, tar: tar.NewWriter(&sweeper{w: enc}), stats: &stats,
 		guard: newGuard(home, opt.StateDir),
 		links: make(map[fileID]string),
 		buf:   make([]byte, copyBuffer),
@@ -65,19 +64,24 @@ func Save(ctx context.Context, w io.Writer, home string, opt SaveOptions) (stats
 	return stats, fail(job.CodeSnapshotFailed, err)
 }
 
-// badHeader is the error of an entry that no tar header can describe.
-type badHeader struct{ err error }
+// maxHeader is the most that names and attributes of an entry may take. Readers
+// refuse headers above 1 MiB.
+const maxHeader = 900 << 10
 
-func (e *badHeader) Error() string { return fmt.Sprintf("write header: %v", e.err) }
+// errHeader is the error of an entry that no header can describe.
+var errHeader = errors.New("names and attributes are too long")
 
-// writeHeader tells an entry that does not fit the format from a failed write.
 func (s *saver) writeHeader(h *tar.Header) error {
-	err := s.tar.WriteHeader(h)
-	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) {
-		return &badHeader{err}
+	size := len(h.Name) + len(h.Linkname)
+	for key, value := range h.PAXRecords {
+		size += len(key) + len(value)
 	}
-	if err == nil {
-		s.stats.Entries++
+	if size > maxHeader {
+		return errHeader
 	}
-	return err
+	if err := s.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	s.stats.Entries++
+	return nil
 }

@@ -17,7 +17,7 @@ const (
 
 	// maxPadding is how many zeros may follow the end of an archive. GNU tar
 	// fills up its last record, which has 10 KiB unless told otherwise.
-	maxPadding = 1 << 20
+	maxPadding = 16 << 20
 
 	tarBlock = 512
 )
