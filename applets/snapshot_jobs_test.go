@@ -96,3 +96,41 @@ func TestRestoreBesideJobs(t *testing.T) {
 		t.Errorf("after a restart the jobs are %+v, %v", l, err)
 	}
 }
+
+// TestStopWhileRestoring: a server that stops amid a restore leaves no part of a
+// file behind.
+func TestStopWhileRestoring(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	noise := make([]byte, 4<<20)
+	rand.Read(noise)
+	if err := os.WriteFile(filepath.Join(s.home, "noise"), noise, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	archive, _ := s.save()
+	if err := os.WriteFile(filepath.Join(s.home, "noise"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	half, stall := io.Pipe()
+	sent := make(chan struct{})
+	go func() {
+		_, _ = stall.Write(archive[:len(archive)-1000])
+		close(sent)
+	}()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.RestoreHome(context.Background(), half, -1)
+		done <- err
+	}()
+	<-sent
+	s.stop(syscall.SIGTERM)
+	stall.Close()
+	if err := <-done; err == nil {
+		t.Error("the restore reports success")
+	}
+	if s.exit != nil {
+		t.Errorf("the server ended with %v\n%s", s.exit, s.logged())
+	}
+	if got := listTree(t, s.home); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"old"`) {
+		t.Errorf("the home has\n%s", got)
+	}
+}
