@@ -27,6 +27,7 @@ func newProgress(stderr io.Writer, what string, size int64) *progress {
 		progressbar.OptionSetSpinnerChangeInterval(0), // drawn as bytes pass, not by a goroutine
 		progressbar.OptionSetWidth(20),
 		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetRenderBlankState(true),
 	)}
 }
 

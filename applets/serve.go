@@ -136,6 +136,7 @@ func serve(o serveOptions, c call) error {
 type server struct {
 	listener net.Listener
 	http     *http.Server
+	api      *api.API
 	jobs     *manager.Manager
 	failed   chan error // receives what ends the server by itself
 	ended    chan struct{}
@@ -165,6 +166,7 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 	s := &server{listener: l, jobs: jobs, failed: make(chan error, 2), ended: make(chan struct{})}
 	report := sync.OnceValue(policy.Probe) // after the server answers
 	handler := api.New(jobs, cfg.Token, log)
+	s.api = handler
 	handler.Snapshot(cfg.Snapshot, cfg.StateDir)
 	handler.Inform(informer(cfg, policy, notes, report))
 	s.http = &http.Server{
@@ -205,5 +207,6 @@ func (s *server) close(first func()) error {
 	}
 	<-s.ended
 	wg.Wait()
+	s.api.Settle(config.ShutdownGrace)
 	return errors.Join(err, s.jobs.Close())
 }

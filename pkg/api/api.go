@@ -43,6 +43,8 @@ type API struct {
 	open  bool              // no token: everyone is let in
 	log   *slog.Logger
 	mux   *http.ServeMux
+
+	snapshots *snapshots // nil: not served
 }
 
 // New returns the handler of all routes. An empty token lets everyone in.

@@ -29,6 +29,24 @@ func (a *API) Snapshot(cfg config.Snapshot, stateDir string) {
 	newSnapshots(cfg, stateDir, a.log).addTo(a)
 }
 
+// Settle waits for a save or restore to clear away what it has half done, at
+// most for a time. No other begins after it. Call it once, when the connections
+// are closed.
+func (a *API) Settle(atMost time.Duration) {
+	if a.snapshots == nil {
+		return
+	}
+	over := make(chan struct{})
+	go func() {
+		a.snapshots.gate.Lock() // for good
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(atMost):
+	}
+}
+
 func newSnapshots(cfg config.Snapshot, stateDir string, log *slog.Logger) *snapshots {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = config.DefaultSnapshotTimeout
@@ -37,6 +55,7 @@ func newSnapshots(cfg config.Snapshot, stateDir string, log *slog.Logger) *snaps
 }
 
 func (s *snapshots) addTo(a *API) {
+	a.snapshots = s
 	a.handle("POST /v1/snapshot/save", a.authorized(s.save))
 	a.handle("POST /v1/snapshot/restore", a.authorized(s.restore))
 }

@@ -61,7 +61,7 @@ func (h *home) write(t *testing.T, files map[string]string) {
 // fill makes a file that no buffer between server and client holds.
 func (h *home) fill(t *testing.T) {
 	t.Helper()
-	b := make([]byte, 32<<20)
+	b := make([]byte, 12<<20)
 	rand.Read(b)
 	h.write(t, map[string]string{"large": string(b)})
 }
