@@ -45,6 +45,7 @@ func limitsOf(cfg config.Server) api.Limits {
 		MaxListLimit: config.MaxListLimit, MaxTerminal: config.MaxTerminal,
 		MaxOutputBytes: cfg.Runner.MaxOutputBytes, DrainGrace: cfg.Runner.DrainGrace.Seconds(),
 		FinishedRetention: cfg.GCRetention.Seconds(),
+		MaxRunningJobs:    cfg.Limits.MaxRunningJobs, MaxRecords: cfg.Limits.MaxRecords, MaxLogBytes: cfg.Limits.MaxLogBytes,
 	}
 }
 

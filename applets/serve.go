@@ -79,7 +79,13 @@ func (o *serveOptions) config(token string) (config.Server, error) {
 			return cfg, fmt.Errorf("find runtime directory: %w", err)
 		}
 	}
-	cfg.Runner, err = config.RunnerFromEnv()
+	if cfg.Limits, err = config.LimitsFromEnv(); err != nil {
+		return cfg, err
+	}
+	if cfg.Runner, err = config.RunnerFromEnv(); err != nil {
+		return cfg, err
+	}
+	cfg.Snapshot, err = config.SnapshotFromEnv()
 	return cfg, err
 }
 
@@ -159,6 +165,7 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 	s := &server{listener: l, jobs: jobs, failed: make(chan error, 2), ended: make(chan struct{})}
 	report := sync.OnceValue(policy.Probe) // after the server answers
 	handler := api.New(jobs, cfg.Token, log)
+	handler.Snapshot(cfg.Snapshot, cfg.StateDir)
 	handler.Inform(informer(cfg, policy, notes, report))
 	s.http = &http.Server{
 		Handler:           handler,

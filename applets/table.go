@@ -12,6 +12,7 @@ func table() []applet {
 		{name: "delete", short: "Remove a job with its output", run: runDelete},
 		{name: "list", short: "List jobs", run: runList},
 		{name: "status", short: "Print the state of a job", run: runStatus},
+		{name: "snapshot", short: "Save the home directory of a server, or restore it", run: runSnapshot},
 		{name: "health", short: "Ask whether a server answers", run: runHealth},
 		{name: "install", short: "Put this program into a directory under all its names", run: runInstall},
 		{name: "agent", installed: "dify-agent", short: "Talk to the agent from inside a job", run: runAgent},

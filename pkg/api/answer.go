@@ -27,6 +27,8 @@ func statusOf(code job.Code) int {
 		return http.StatusConflict
 	case job.CodeValidation, job.CodeInputLineTooLong:
 		return http.StatusUnprocessableEntity
+	case job.CodeTooManyJobs:
+		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
 }
@@ -45,8 +47,14 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusInternalServerError {
 		a.log.Error("a request failed", "method", r.Method, "route", r.Pattern, "job_id", r.PathValue("id"), "error", err)
 	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
 	write(w, status, envelope(code, message))
 }
+
+// retryAfter is in seconds: what the server lacks comes back when a job ends.
+const retryAfter = "1"
 
 type errorBody struct {
 	Error errorView `json:"error"`

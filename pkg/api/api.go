@@ -101,6 +101,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.log.Error("a handler panicked", "path", r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		write(w, http.StatusInternalServerError, envelope(job.CodeInternalPanic, fmt.Sprintf("internal server error: %v", v)))
 	}()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of a save before it on the connection
 	if _, pattern := a.mux.Handler(r); pattern == "" {
 		w = &unrouted{ResponseWriter: w}
 	}

@@ -505,7 +505,7 @@ func TestStatusOfEachCode(t *testing.T) {
 		"invalid_request": 400, "invalid_cwd": 400, "invalid_offset": 400, "archive_malformed": 400,
 		"unauthorized": 401, "not_found": 404, "job_not_found": 404, "method_not_allowed": 405,
 		"job_running": 409, "job_not_running": 409, "input_unsupported": 409, "input_blocked": 409, "snapshot_busy": 409, "idempotency_conflict": 409,
-		"validation_error": 422, "input_line_too_long": 422,
+		"validation_error": 422, "input_line_too_long": 422, "too_many_jobs": 503,
 		"internal_error": 500, "internal_panic": 500, "home_unavailable": 500, "snapshot_failed": 500, "restore_failed": 500,
 	}
 	s := serve(t, "")

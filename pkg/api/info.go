@@ -41,6 +41,9 @@ type Limits struct {
 	MaxOutputBytes     int64   `json:"max_output_bytes"` // of one job; 0: no cap
 	DrainGrace         float64 `json:"drain_grace_seconds"`
 	FinishedRetention  float64 `json:"finished_job_retention_seconds"`
+	MaxRunningJobs     int     `json:"max_running_jobs"` // 0: no limit, as for those below
+	MaxRecords         int     `json:"max_records"`      // of ended jobs
+	MaxLogBytes        int64   `json:"max_log_bytes"`    // of all ended jobs
 }
 
 // Inform adds GET /v1/info, which answers with what info returns. Call it

@@ -62,7 +62,7 @@ const (
 	OutputTailBytes       = 64 << 10
 
 	// ShutdownGrace is how long a stopping server lets running answers finish.
-	ShutdownGrace = 4 * time.Second
+	ShutdownGrace = 5 * time.Second
 
 	// FinalGrace is the grace of jobs that end since the container is stopped,
 	// FinalLimit how long the server waits for them. Kubernetes and Docker kill
@@ -86,10 +86,12 @@ type Server struct {
 	Listen      string
 	Token       string // empty: no authentication
 	StateDir    string // absolute
+	Limits      Limits
 	RuntimeDir  string // absolute; control sockets lie here instead of in the job directories; empty: there
 	GCInterval  time.Duration
 	GCRetention time.Duration
 	Runner      Runner
+	Snapshot    Snapshot
 }
 
 // Runner is what a runner is told besides its job.

@@ -137,6 +137,7 @@ const (
 	CodeSnapshotBusy        Code = "snapshot_busy"
 	CodeIdempotencyConflict Code = "idempotency_conflict"
 	CodeValidation          Code = "validation_error"
+	CodeTooManyJobs         Code = "too_many_jobs"
 	CodeInternal            Code = "internal_error"
 	CodeInternalPanic       Code = "internal_panic"
 	CodeHomeUnavailable     Code = "home_unavailable"

@@ -16,24 +16,25 @@ import (
 // collector knows which jobs have ended and when. Their age is counted by the
 // monotonic clock while the server lives, so a step of the wall clock drops none.
 type collector struct {
-	leftover []fs.DirEntry // job directories found at the start
+	leftover []fs.DirEntry      // job directories found at the start
+	size     func(job.ID) int64 // of the outputs of a job, or nil if nobody needs to know
 
 	mu     sync.Mutex
 	ended  []endedJob // those that ended first come first
+	bytes  int64      // of the outputs of those
 	failed []*liveJob // ended, but not recorded yet
 	wake   chan struct{}
 }
 
 type endedJob struct {
-	id job.ID
-	at time.Time // with a monotonic reading
+	id    job.ID
+	at    time.Time // with a monotonic reading
+	bytes int64     // of its outputs
 }
 
 // note says that a job has ended.
 func (c *collector) note(id job.ID, at time.Time) {
-	c.mu.Lock()
-	c.ended = append(c.ended, endedJob{id, at})
-	c.mu.Unlock()
+	c.keep(endedJob{id, at, c.sizeOf(id)})
 	c.poke()
 }
 
@@ -49,7 +50,12 @@ func (c *collector) retry(j *liveJob) {
 func (c *collector) forget(id job.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = slices.DeleteFunc(c.ended, func(e endedJob) bool { return e.id == id })
+	c.ended = slices.DeleteFunc(c.ended, func(e endedJob) bool {
+		if e.id == id {
+			c.bytes -= e.bytes
+		}
+		return e.id == id
+	})
 	c.failed = slices.DeleteFunc(c.failed, func(j *liveJob) bool { return j.row.ID == id })
 }
 
@@ -67,6 +73,8 @@ const retryGap = time.Second
 // sleeps until the first is due, and sweeps no more often than the interval.
 func (m *Manager) collect() {
 	m.clearLeftover(m.loadEnded())
+	m.sweepSurplus()
+	rest() // what the start took
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := time.Now().Add(-m.cfg.GCInterval) // the first sweep may come at once
@@ -82,8 +90,10 @@ func (m *Manager) collect() {
 			if now := time.Now(); !now.Before(last.Add(m.cfg.GCInterval)) {
 				last = now
 				m.sweep(now)
+				m.sweepCgroups()
 			}
 		case <-m.gc.wake:
+			m.sweepSurplus()
 		case <-m.ctx.Done():
 			return
 		}
@@ -116,16 +126,21 @@ func (m *Manager) sweep(now time.Time) {
 	for n < len(m.gc.ended) && now.Sub(m.gc.ended[n].at) >= m.cfg.GCRetention {
 		n++
 	}
-	due := slices.Clone(m.gc.ended[:n])
-	m.gc.ended = slices.Delete(m.gc.ended, 0, n)
+	due := m.gc.take(n)
 	m.gc.mu.Unlock()
+	m.drop(due, now)
+}
+
+// drop removes jobs; those that can not be removed count as ended at now.
+func (m *Manager) drop(due []endedJob, now time.Time) {
 	for _, e := range due {
 		if m.ctx.Err() != nil {
 			return
 		}
 		if err := m.delete(nil, e.id, 0); err != nil && !isCode(err, job.CodeJobNotFound) {
 			m.log.Warn("an old job could not be removed", "job_id", e.id, "error", err)
-			m.gc.note(e.id, now)
+			e.at = now
+			m.gc.keep(e)
 		}
 	}
 }
@@ -156,6 +171,7 @@ func (m *Manager) loadEnded() map[job.ID]bool {
 		return nil
 	}
 	now := time.Now()
+	sizes := m.gc.sizes(rows)
 	m.gc.mu.Lock()
 	defer m.gc.mu.Unlock()
 	known := make(map[job.ID]bool, len(m.gc.ended))
@@ -165,7 +181,8 @@ func (m *Manager) loadEnded() map[job.ID]bool {
 	old := make([]endedJob, 0, len(rows)+len(m.gc.ended))
 	for _, r := range rows {
 		if !known[r.ID] {
-			old = append(old, endedJob{r.ID, now.Add(-min(max(0, now.Sub(r.At)), m.cfg.GCRetention))})
+			old = append(old, endedJob{r.ID, now.Add(-min(max(0, now.Sub(r.At)), m.cfg.GCRetention)), sizes[r.ID]})
+			m.gc.bytes += sizes[r.ID]
 		}
 	}
 	m.gc.ended = append(old, m.gc.ended...)

@@ -112,7 +112,11 @@ func (j *liveJob) hear(msg control.Message) {
 // ended records the end of a job and then wakes its waiters: whoever sees the
 // end finds it in the record.
 func (m *Manager) ended(j *liveJob, exit job.Exit) {
+	if exit.EndedAt.Before(j.row.Started) {
+		exit.EndedAt = j.row.Started // as the record has it: the wall clock was set back
+	}
 	exit, recorded := m.record(j.row.ID, exit)
+	m.running.leave() // before a waiter hears of it and starts the next
 	j.tell(control.Message{Kind: control.KindRecorded})
 	j.change(func() {
 		j.exit = &exit
@@ -192,7 +196,7 @@ func (m *Manager) killLost(j *liveJob) {
 		if err := g.Kill(); err != nil {
 			m.log.Warn("the control group of a lost job could not be killed", "job_id", j.row.ID, "error", err)
 		}
-		defer g.Remove() // stays if it is not empty, as the log then says
+		defer m.removeCgroup(j.row.Cgroup)
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, lostKillTime)
 	defer cancel()

@@ -46,6 +46,7 @@ type Manager struct {
 	gc      collector
 	once    onceGate
 	pool    pool
+	running slots
 
 	mu   sync.Mutex
 	live map[job.ID]*liveJob
@@ -83,6 +84,9 @@ func New(cfg config.Server, policy isolation.Policy, log *slog.Logger) (*Manager
 		ctx: ctx, cancel: cancel,
 		gc:   collector{wake: make(chan struct{}, 1)},
 		live: make(map[job.ID]*liveJob),
+	}
+	if cfg.Limits.MaxLogBytes > 0 {
+		m.gc.size = m.outputBytes
 	}
 	return m, nil
 }

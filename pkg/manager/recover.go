@@ -35,6 +35,7 @@ func (m *Manager) recover() error {
 func (m *Manager) recoverJob(row store.Row) {
 	j := newLive(row, m.rediscover(row))
 	m.add(j)
+	m.running.add()
 	if j.runner == nil {
 		m.wg.Go(func() {
 			if exit := m.vanished(j); exit != nil {

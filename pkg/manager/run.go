@@ -83,13 +83,19 @@ func (m *Manager) Run(ctx context.Context, r Request, w WaitOptions) (Result, er
 // launch makes a job and starts it. From here on it does not depend on the
 // request: a client that goes away leaves it running.
 func (m *Manager) launch(r Request, cwd string, env [][]byte, hash []byte) (*liveJob, error) {
+	if err := m.running.enter(m.cfg.Limits.MaxRunningJobs); err != nil {
+		r.Script.Discard()
+		return nil, err
+	}
 	id, err := m.makeDir(r.Script)
 	if err != nil {
+		m.running.leave()
 		r.Script.Discard()
 		return nil, err
 	}
 	j, err := m.start(id, r, cwd, env, hash)
 	if err != nil {
+		m.running.leave()
 		return nil, errors.Join(err, os.RemoveAll(m.dir(id)))
 	}
 	return j, nil
@@ -175,7 +181,6 @@ func (m *Manager) start(id job.ID, req Request, cwd string, env [][]byte, hash [
 	}
 	j.tell(control.Message{Kind: control.KindStart, Start: &start})
 	m.log.Debug("job started", "job_id", id, "mode", req.Mode, "runner", row.RunnerPID)
-	m.prepareRunner()
 	return j, nil
 }
 
@@ -217,6 +222,7 @@ func (m *Manager) startFailed(ctx context.Context, row store.Row, cause error) (
 	if err := m.store.Insert(ctx, row); err != nil {
 		return nil, errors.Join(cause, err)
 	}
+	m.running.leave()
 	m.gc.note(row.ID, time.Now())
 	j := newLive(row, nil)
 	j.exit = &exit

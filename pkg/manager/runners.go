@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -64,15 +65,15 @@ const (
 	idleRunnerTime = 5 * time.Second
 )
 
-// pool holds the runners that wait for a job, the one that was used last at the
-// end: those whose job has left nothing behind, and a prepared one where each
-// job needs a fresh one. Starting a process is the dearest part of a job.
+// pool holds the runners whose job has left nothing behind and that wait for
+// another, the one that was used last at the end. Starting a process is the
+// dearest part of a job.
 type pool struct {
-	mu        sync.Mutex
-	closed    bool
-	preparing bool
-	idle      []*runner
-	expiry    map[*runner]*time.Timer
+	mu     sync.Mutex
+	closed bool
+	idle   []*runner
+	expiry map[*runner]*time.Timer
+	stale  []string // control groups in which something outlives its job
 }
 
 // getRunner returns a runner without a job.
@@ -104,13 +105,26 @@ func (m *Manager) putRunner(r *runner) {
 	m.pool.expiry[r] = time.AfterFunc(idleRunnerTime, func() { m.dropRunner(r) })
 }
 
-// dropRunner ends a runner if it is idle.
+// dropRunner ends a runner if it is idle. After the last one the server is at
+// rest, or has nothing but long jobs.
 func (m *Manager) dropRunner(r *runner) {
 	m.pool.mu.Lock()
-	defer m.pool.mu.Unlock()
-	if m.pool.remove(r) {
-		_ = r.conn.Close() // it ends; attend sees it
+	found := m.pool.remove(r)
+	last := len(m.pool.idle) == 0
+	m.pool.mu.Unlock()
+	if !found {
+		return
 	}
+	_ = r.conn.Close() // it ends; attend sees it
+	if last {
+		rest()
+	}
+}
+
+// rest gives back what the server does not need while it waits.
+func rest() {
+	debug.FreeOSMemory()
+	proctree.DropProgram()
 }
 
 // remove takes a runner out of the pool and reports whether it was there. The
@@ -126,35 +140,25 @@ func (p *pool) remove(r *runner) bool {
 	return true
 }
 
-// prepareRunner starts a runner for the next job where none can be used again,
-// while the job just started keeps its client waiting anyway.
-func (m *Manager) prepareRunner() {
-	m.pool.mu.Lock()
-	defer m.pool.mu.Unlock()
-	if m.cgroups == "" || m.pool.closed || m.pool.preparing || len(m.pool.idle) > 0 {
-		return
-	}
-	m.pool.preparing = true
-	m.wg.Go(func() {
-		r, err := m.spawn()
-		m.pool.mu.Lock()
-		m.pool.preparing = false
-		m.pool.mu.Unlock()
-		if err == nil { // else the next job finds out
-			m.putRunner(r)
-		}
-	})
-}
+// closeTime is how long a stopping server waits for its idle runners to end.
+const closeTime = time.Second
 
 // closePool ends all idle runners, and those that would become idle.
 func (m *Manager) closePool() {
 	m.pool.mu.Lock()
-	defer m.pool.mu.Unlock()
 	m.pool.closed = true
-	for len(m.pool.idle) > 0 {
-		r := m.pool.idle[0]
+	idle := slices.Clone(m.pool.idle)
+	for _, r := range idle {
 		m.pool.remove(r)
 		_ = r.conn.Close() // it ends; attend sees it
+	}
+	m.pool.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	for _, r := range idle {
+		if awaitExit(ctx, r.pid, r.start) {
+			m.removeCgroup(r.cgroup)
+		}
 	}
 }
 
@@ -190,8 +194,8 @@ func (m *Manager) gone(r *runner) {
 			m.ended(j, *exit)
 		}
 	}
-	if r.cgroup != "" && m.ctx.Err() == nil {
-		m.removeCgroup(r.cgroup) // of a prepared one that never had a job
+	if r.cgroup != "" && awaitExit(m.ctx, r.pid, r.start) {
+		m.removeCgroup(r.cgroup)
 	}
 }
 
@@ -232,7 +236,7 @@ func (m *Manager) fork(cgroup string, control *os.File) (pid int, err error) {
 	defer null.Close() // nothing to lose
 	attr := &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{},
+		Env:   []string{"GOMAXPROCS=1"}, // one thing at a time is all that a runner does
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), control.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
@@ -273,13 +277,32 @@ func (m *Manager) newCgroup() string {
 	return c.Path
 }
 
-// removeCgroup removes a control group unless something in it lives on.
+// removeCgroup removes the control group of a runner that is gone. One in which
+// something outlives its job is tried again by sweepCgroups.
 func (m *Manager) removeCgroup(path string) {
 	if path == "" {
 		return
 	}
-	if err := (proctree.Cgroup{Path: path}).Remove(); err != nil {
+	removed, err := proctree.Cgroup{Path: path}.Remove()
+	if err != nil {
 		m.log.Warn("a control group stays", "path", path, "error", err)
+		return
+	}
+	if !removed {
+		m.pool.mu.Lock()
+		m.pool.stale = append(m.pool.stale, path)
+		m.pool.mu.Unlock()
+	}
+}
+
+// sweepCgroups removes the control groups that have become empty.
+func (m *Manager) sweepCgroups() {
+	m.pool.mu.Lock()
+	stale := m.pool.stale
+	m.pool.stale = nil
+	m.pool.mu.Unlock()
+	for _, path := range stale {
+		m.removeCgroup(path)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"shellctl/pkg/isolation"
 	"shellctl/pkg/job"
-	"shellctl/pkg/proctree"
 	"shellctl/pkg/sanitize"
 )
 
@@ -44,24 +43,11 @@ func (j *runningJob) launch(l *link) *job.Exit {
 	if exit != nil {
 		return j.tell(exit)
 	}
+	offerToOOM(j.pid)
 	for _, s := range j.stream {
 		go s.pump()
 	}
-	if j.start.Cgroup != "" {
-		j.leaving = make(chan struct{})
-		go j.leaveCgroup() // release waits for it
-	}
 	return nil
-}
-
-// leaveCgroup takes the runner out of the control group of the job, which the
-// script was born in. It takes the kernel a while, and nobody waits for it.
-func (j *runningJob) leaveCgroup() {
-	defer close(j.leaving)
-	err := proctree.Cgroup{Path: j.start.Cgroup}.Leave()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.left = err == nil // else the group can not be killed without us
 }
 
 // launchConfined starts the script from the calling thread, which is confined

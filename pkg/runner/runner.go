@@ -111,7 +111,7 @@ func runJob(l *link, start control.Start, reaper *proctree.Reaper) (bool, error)
 	j.release()
 	reaper.Look()
 	_, alone := reaper.Changed()
-	clean := alone && start.Cgroup == "" && j.allRead()
+	clean := alone && j.reusable()
 	if !clean {
 		l.close()
 	}

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-
-	"github.com/klauspost/compress/zstd"
 
 	"shellctl/pkg/job"
 )
@@ -27,16 +24,8 @@ type SaveStats struct {
 	Special int64 // sockets, FIFOs and devices, which no archive carries
 }
 
-const (
-	// encodeWindow decides the memory of a save: a job of the encoder is four
-	// windows long, and each encoder has two of them in flight.
-	encodeWindow = 512 << 10
-
-	// maxEncoders bounds the memory of a save on a large machine.
-	maxEncoders = 4
-
-	copyBuffer = 256 << 10
-)
+// copyBuffer is the unit of reading and writing content. What fits it is small.
+const copyBuffer = 256 << 10
 
 // Save writes the archive of a home. After an error the archive is cut short,
 // and nothing at all was written if the error came early enough.
@@ -51,7 +40,7 @@ func Save(ctx context.Context, w io.Writer, home string, opt SaveOptions) (stats
 	defer t.close()
 
 	g := &gate{w: w}
-	enc, err := newEncoder(g)
+	enc, err := newFrames(g)
 	if err != nil {
 		return stats, fail(job.CodeSnapshotFailed, err)
 	}
@@ -74,15 +63,6 @@ func Save(ctx context.Context, w io.Writer, home string, opt SaveOptions) (stats
 		err = closeErr
 	}
 	return stats, fail(job.CodeSnapshotFailed, err)
-}
-
-func newEncoder(w io.Writer) (*zstd.Encoder, error) {
-	return zstd.NewWriter(w,
-		zstd.WithEncoderLevel(zstd.SpeedDefault),
-		zstd.WithWindowSize(encodeWindow),
-		zstd.WithEncoderConcurrency(min(runtime.GOMAXPROCS(0), maxEncoders)),
-		zstd.WithConcurrentBlocks(true),
-	)
 }
 
 // badHeader is the error of an entry that no tar header can describe.

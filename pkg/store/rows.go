@@ -46,7 +46,8 @@ const selectSQL = `SELECT job_id, mode, cwd, terminal_cols, terminal_rows, statu
 	created_at, started_at, ended_at, COALESCE(runner_pid, 0), COALESCE(runner_start, 0), COALESCE(boot_id, ''), COALESCE(control_path, ''), COALESCE(cgroup, ''), COALESCE(mark, 0),
 	COALESCE(request_key, ''), request_hash FROM jobs`
 
-const finishSQL = `UPDATE jobs SET status = ?, exit_code = ?, reason = NULLIF(?, ''), message = NULLIF(?, ''), ended_at = ?, updated_at = ?
+// An end before the start is a step of the wall clock, and no duration is negative.
+const finishSQL = `UPDATE jobs SET status = ?, exit_code = ?, reason = NULLIF(?, ''), message = NULLIF(?, ''), ended_at = max(?, COALESCE(started_at, '')), updated_at = ?
 	WHERE job_id = ? AND ` + live
 
 // Insert adds a row.

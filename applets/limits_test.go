@@ -1,0 +1,114 @@
+package applets_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"shellctl/pkg/client"
+)
+
+// runStatus posts a run and returns the status and the header of the answer.
+func (s *testServer) runStatus(body string) (int, http.Header) {
+	s.t.Helper()
+	req, err := http.NewRequest("POST", s.url+"/v1/jobs/run", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		s.t.Errorf("run: %v", err)
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, resp.Header
+}
+
+// TestTooManyJobs: jobs above the limit are refused and leave nothing, however
+// many come at once; a job that ends makes room, also after a restart.
+func TestTooManyJobs(t *testing.T) {
+	const limit = 4
+	s := startServer(t, serverOptions{env: []string{fmt.Sprintf("SHELLCTL_MAX_RUNNING_JOBS=%d", limit)}})
+	var started, refused atomic.Int32
+	var calls sync.WaitGroup
+	for i := range 24 {
+		script := "read x"
+		if i%2 == 0 { // also one that is written to a file while it arrives
+			script += " #" + strings.Repeat("x", 300_000)
+		}
+		calls.Go(func() {
+			switch code, h := s.runStatus(`{"script":"` + script + `","timeout":0.001}`); {
+			case code == 200:
+				started.Add(1)
+			case code == 503 && h.Get("Retry-After") == "1":
+				refused.Add(1)
+			default:
+				t.Errorf("run: %d %v", code, h)
+			}
+		})
+	}
+	calls.Wait()
+	if started.Load() != limit || refused.Load() != 24-limit {
+		t.Errorf("%d started, %d refused", started.Load(), refused.Load())
+	}
+	if dirs := s.jobDirs(); len(dirs) != limit {
+		t.Errorf("on the disk: %v", dirs)
+	}
+	full := func() { s.wantError("POST", "/v1/jobs/run", `{"script":"true"}`, 503, "too_many_jobs") }
+	full()
+	s.stop(syscall.SIGKILL)
+	s.start()
+	full() // those of the server before count too
+	ctx := context.Background()
+	l, err := s.List(ctx, "running", 50)
+	if err != nil || len(l.Jobs) != limit {
+		t.Fatalf("%d jobs run: %v", len(l.Jobs), err)
+	}
+	for _, j := range l.Jobs {
+		if _, err := s.Terminate(ctx, j.JobID, new(float64)); err != nil {
+			t.Fatal(err)
+		}
+		res := s.run("echo room", "stdio")
+		wantExit(t, res, "exited", 0)
+	}
+	for range 2 * limit { // one that can not be started takes no room
+		if _, err := s.Run(ctx, client.RunRequest{Script: "#!/nowhere"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOOMVictim: when memory runs out, the kernel chooses a job before the
+// server and its runner. The file is read by the script, under isolation.
+func TestOOMVictim(t *testing.T) {
+	for _, uid := range []uint32{0, plainUser} {
+		s := startServer(t, serverOptions{uid: uid})
+		for _, mode := range bothModes {
+			gate := filepath.Join(s.home, "gate")
+			mkfifo(t, gate)
+			job := s.begin("read x < "+gate+"; sh -c 'cat /proc/self/oom_score_adj'; cat /proc/self/oom_score_adj", mode)
+			for _, pid := range append(s.runners(), s.cmd.Process.Pid) {
+				if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)); err != nil || strings.TrimSpace(string(b)) == "500" {
+					t.Errorf("process %d: %q, %v", pid, b, err)
+				}
+			}
+			if err := os.WriteFile(gate, []byte("x\n"), 0); err != nil {
+				t.Fatal(err)
+			}
+			if res := s.finish(job); res.Output != "500\n500\n" {
+				t.Errorf("user %d, %s: %+v", uid, mode, res)
+			}
+			if err := os.Remove(gate); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
