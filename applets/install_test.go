@@ -1,15 +1,21 @@
 package applets_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+
+	"shellctl/pkg/client"
 )
 
 // TestInstall installs twice into the same directory, in each way over the
 // other, from a name that is in no directory of programs.
 func TestInstall(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // many short runs
 	dir := filepath.Join(t.TempDir(), "new", "bin")
 	for _, kind := range []string{"", "--symlink", "--symlink", "", ""} {
 		args := []string{"install", "--into", dir}
@@ -66,5 +72,42 @@ func TestInstallFails(t *testing.T) {
 		if out, err := exec.Command(program(t, "shellctl"), append([]string{"install"}, args...)...).CombinedOutput(); err == nil {
 			t.Errorf("install %q succeeded: %s", args, out)
 		}
+	}
+}
+
+// TestUpgrade replaces the program under a server with a running job, and starts
+// the server again: the job goes on under the runner that it has.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t, plainUser)
+	install := func() {
+		t.Helper()
+		if out, err := exec.Command(program(t, "shellctl"), "install", "--symlink", "--into", dir).CombinedOutput(); err != nil {
+			t.Fatalf("install: %v\n%s", err, out)
+		}
+	}
+	install()
+	path := filepath.Join(dir, "shellctl")
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The harness puts its own program first among the arguments.
+	s := startServer(t, serverOptions{uid: plainUser, wrap: []string{"sh", "-c", `shift; exec "$0" "$@"`, path}})
+	running := s.begin("echo up; read line; echo got $line; exit 4", "pty")
+	s.until(running.JobID, "up")
+	install()
+	if after, err := os.Stat(path); err != nil || os.SameFile(before, after) {
+		t.Fatalf("the program was not replaced: %v", err)
+	}
+	s.stop(syscall.SIGTERM)
+	s.start()
+	if _, err := s.Input(context.Background(), running.JobID, "hello\n", client.WaitRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	res := s.finish(client.Result{JobID: running.JobID})
+	wantExit(t, res, "exited", 4)
+	if !strings.Contains(res.Output, "got hello") {
+		t.Errorf("output after the upgrade: %q", res.Output)
 	}
 }

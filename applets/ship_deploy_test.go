@@ -162,7 +162,7 @@ func (d *deployment) checkCommand(t *testing.T, s *testServer, argv []string) (l
 		run = append(argv[:4:4], "--help")
 	}
 	cmd := exec.Command(run[0], run[1:]...)
-	cmd.Env = append(os.Environ(), "SHELLCTL_BASE_URL="+s.url)
+	cmd.Env = append(os.Environ(), "SHELLCTL_BASE_URL="+s.url, "GORACE=atexit_sleep_ms=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%q: %v\n%s", run, err, out)
 	}

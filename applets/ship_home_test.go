@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -127,35 +128,28 @@ func layUpstream(t *testing.T, state string) {
 	}
 }
 
-const copies = 40
-
 // TestCopyHome copies HOME, which holds the state, while jobs start, write and
 // end. OpenShell makes its snapshots so, and one error of cp loses one.
 func TestCopyHome(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, serverOptions{uid: plainUser})
 	running := s.begin("while :; do echo line; sleep 0.01; done", "")
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for _, mode := range []string{"pty", "stdio"} {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				wantExit(t, s.run("echo hello", mode), "exited", 0)
-			}
-		})
-	}
 	to := tempDir(t, plainUser)
-	for i := range copies {
-		cp := exec.Command("setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "cp", "-a", s.home, filepath.Join(to, "copy"))
+	for i := range 25 {
+		var wg sync.WaitGroup
+		for _, mode := range []string{"pty", "stdio"} {
+			wg.Go(func() {
+				for range 4 {
+					wantExit(t, s.run("echo hello", mode), "exited", 0)
+				}
+			})
+		}
+		cp := exec.Command("setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "cp", "-a", s.home, filepath.Join(to, strconv.Itoa(i)))
 		if out, err := cp.CombinedOutput(); err != nil {
 			t.Errorf("copy %d: %v\n%s", i, err, out)
 		}
-		if err := os.RemoveAll(filepath.Join(to, "copy")); err != nil {
-			t.Fatal(err)
-		}
+		wg.Wait()
 	}
-	cancel()
-	wg.Wait()
 	if v, err := s.Status(context.Background(), running.JobID); err != nil || v.Status != "running" {
 		t.Errorf("the job under the copies: %v %v", v, err)
 	}
