@@ -3,6 +3,7 @@ package applets_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"shellctl/pkg/client"
 )
@@ -111,4 +113,97 @@ func TestOOMVictim(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFewDescriptors: a server whose jobs use up its descriptors refuses more of
+// them while clients are still let in and answered.
+func TestFewDescriptors(t *testing.T) {
+	s := startServer(t, serverOptions{wrap: []string{"sh", "-c", `ulimit -n 128; exec "$@"`, "sh"}})
+	ctx := context.Background()
+	started := 0
+	for refused := 0; refused < 2; {
+		switch code, h := s.runStatus(`{"script":"read x","timeout":0.001}`); {
+		case code == 200:
+			started++
+		case code == 503 && h.Get("Retry-After") == "1":
+			refused++
+		default:
+			t.Fatalf("run: %d", code)
+		}
+		if started > 128 {
+			t.Fatalf("%d jobs run", started)
+		}
+	}
+	if started < 20 || len(s.jobDirs()) != started {
+		t.Errorf("%d jobs run, on the disk are %v", started, s.jobDirs())
+	}
+	s.wantError("POST", "/v1/jobs/run", `{"script":"true"}`, 503, "too_many_jobs")
+	var clients sync.WaitGroup
+	for range 16 { // each with a connection of its own
+		clients.Go(func() {
+			c := client.New(s.url, s.token)
+			defer c.Close()
+			if _, err := c.Health(ctx); err != nil {
+				t.Errorf("health: %v", err)
+			}
+			if l, err := c.List(ctx, "running", 200); err != nil || len(l.Jobs) != started {
+				t.Errorf("list: %d, %v", len(l.Jobs), err)
+			}
+		})
+	}
+	clients.Wait()
+	l, err := s.List(ctx, "running", 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range l.Jobs[:8] {
+		if _, err := s.Delete(ctx, j.JobID, true, new(float64)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := s.run("ulimit -S -n", "stdio"); res.Output != "128\n" {
+		t.Errorf("after some have ended: %+v", res)
+	}
+}
+
+// TestNoDescriptors: connections use up all descriptors. The server waits for
+// some to be free again, without burning the processor, and its jobs go on.
+func TestNoDescriptors(t *testing.T) {
+	s := startServer(t, serverOptions{wrap: []string{"sh", "-c", `ulimit -n 64; exec "$@"`, "sh"}})
+	job := s.begin("echo up; read x; exit 7", "pty")
+	s.until(job.JobID, "up")
+	s.Close()
+	pid := s.cmd.Process.Pid
+	var idle []net.Conn
+	for range 100 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		idle = append(idle, c)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for n := 0; n < 64; {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if n = len(entries); err != nil || time.Now().After(deadline) {
+			t.Fatalf("%d descriptors are open: %v", n, err)
+		}
+	}
+	before := cpuTicks(t, []int{pid})
+	<-time.After(1500 * time.Millisecond)
+	if used := cpuTicks(t, []int{pid}) - before; used > 30 {
+		t.Errorf("the server used %d ticks of 150", used)
+	}
+	for _, c := range idle {
+		_ = c.Close()
+	}
+	if h, err := s.Health(context.Background()); err != nil || h.Status != "ok" {
+		t.Errorf("health: %v", err)
+	}
+	res, err := s.Input(context.Background(), job.JobID, "\n", client.WaitRequest{Timeout: 20, IdleFlush: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, s.finish(res), "exited", 7)
 }

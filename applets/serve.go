@@ -168,10 +168,12 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 	handler := api.New(jobs, cfg.Token, log)
 	s.api = handler
 	handler.Snapshot(cfg.Snapshot, cfg.StateDir)
+	handler.BoundClients(cfg.Limits.StallTimeout)
 	handler.Inform(informer(cfg, policy, notes, report))
 	s.http = &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: time.Minute,
+		IdleTimeout:       config.IdleTimeout,
 		MaxHeaderBytes:    config.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // connections that clients break
 	}

@@ -27,8 +27,12 @@ func statusOf(code job.Code) int {
 		return http.StatusConflict
 	case job.CodeValidation, job.CodeInputLineTooLong:
 		return http.StatusUnprocessableEntity
-	case job.CodeTooManyJobs:
+	case job.CodeRequestTimeout:
+		return http.StatusRequestTimeout
+	case job.CodeTooManyJobs, job.CodeTooManyFiles:
 		return http.StatusServiceUnavailable
+	case job.CodeDiskFull:
+		return http.StatusInsufficientStorage
 	}
 	return http.StatusInternalServerError
 }
@@ -39,12 +43,12 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return // nobody is there to read an answer
 	}
-	code, message := job.CodeInternal, err.Error()
-	if e, ok := errors.AsType[*job.Error](err); ok {
-		code, message = e.Code, e.Message
+	if late := stalled(w, r); late != nil {
+		err = late
 	}
+	code, message := explain(err)
 	status := statusOf(code)
-	if status == http.StatusInternalServerError {
+	if status == http.StatusInternalServerError || status == http.StatusInsufficientStorage {
 		a.log.Error("a request failed", "method", r.Method, "route", r.Pattern, "job_id", r.PathValue("id"), "error", err)
 	}
 	if status == http.StatusServiceUnavailable {

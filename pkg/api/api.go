@@ -44,7 +44,8 @@ type API struct {
 	log   *slog.Logger
 	mux   *http.ServeMux
 
-	snapshots *snapshots // nil: not served
+	snapshots *snapshots    // nil: not served
+	stall     time.Duration // of a client; 0: any
 }
 
 // New returns the handler of all routes. An empty token lets everyone in.
@@ -104,7 +105,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		write(w, http.StatusInternalServerError, envelope(job.CodeInternalPanic, fmt.Sprintf("internal server error: %v", v)))
 	}()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of a save before it on the connection
-	if _, pattern := a.mux.Handler(r); pattern == "" {
+	_, pattern := a.mux.Handler(r)
+	w = a.guard(w, r, pattern)
+	if pattern == "" {
 		w = &unrouted{ResponseWriter: w}
 	}
 	a.mux.ServeHTTP(w, r)

@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"shellctl/pkg/config"
 	"shellctl/pkg/job"
 	"shellctl/pkg/joblog"
@@ -505,7 +507,7 @@ func TestStatusOfEachCode(t *testing.T) {
 		"invalid_request": 400, "invalid_cwd": 400, "invalid_offset": 400, "archive_malformed": 400,
 		"unauthorized": 401, "not_found": 404, "job_not_found": 404, "method_not_allowed": 405,
 		"job_running": 409, "job_not_running": 409, "input_unsupported": 409, "input_blocked": 409, "snapshot_busy": 409, "idempotency_conflict": 409,
-		"validation_error": 422, "input_line_too_long": 422, "too_many_jobs": 503,
+		"validation_error": 422, "input_line_too_long": 422, "request_timeout": 408, "too_many_jobs": 503, "too_many_files": 503, "disk_full": 507,
 		"internal_error": 500, "internal_panic": 500, "home_unavailable": 500, "snapshot_failed": 500, "restore_failed": 500,
 	}
 	s := serve(t, "")
@@ -519,7 +521,7 @@ func TestStatusOfEachCode(t *testing.T) {
 		s.logged.Reset()
 		s.err = fmt.Errorf("ask: %w", job.Errorf(code, "the \"reason\""))
 		s.want(t, "GET /v1/jobs/"+id, "", status, envelopeText(string(code), `the "reason"`))
-		if logged := s.logged.Len() > 0; logged != (status == 500) {
+		if logged := s.logged.Len() > 0; logged != (status == 500 || status == 507) {
 			t.Errorf("%s: it was logged: %q", code, s.logged)
 		}
 	}
@@ -528,6 +530,15 @@ func TestStatusOfEachCode(t *testing.T) {
 	}
 	s.err = errors.New("disk on fire")
 	s.want(t, "GET /v1/jobs/"+id, "", 500, envelopeText("internal_error", "disk on fire"))
+	for errno, code := range map[error]job.Code{
+		unix.ENOSPC: "disk_full", unix.EDQUOT: "disk_full", unix.EMFILE: "too_many_files", unix.ENFILE: "too_many_files", unix.EROFS: "internal_error",
+	} {
+		s.err = fmt.Errorf("write script: %w", &os.PathError{Op: "write", Path: "p", Err: errno})
+		resp, body := s.call(t, "GET /v1/jobs/"+id, "")
+		if resp.StatusCode != statusOf(code) || body != envelopeText(string(code), s.err.Error()) || (resp.Header.Get("Retry-After") == "1") != (resp.StatusCode == 503) {
+			t.Errorf("%v: %d %v %s", errno, resp.StatusCode, resp.Header, body)
+		}
+	}
 }
 
 func TestErrorOfEachRoute(t *testing.T) {

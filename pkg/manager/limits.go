@@ -14,12 +14,16 @@ type slots struct {
 	n  int
 }
 
-// enter counts one more job, if the limit allows it; 0 is no limit.
+// enter counts one more job, if the limit, of which 0 is none, and the
+// descriptors allow it.
 func (s *slots) enter(limit int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if limit > 0 && s.n >= limit {
 		return job.Errorf(job.CodeTooManyJobs, "%d jobs are running, and %s allows no more", s.n, config.EnvMaxRunningJobs)
+	}
+	if err := spareDescriptors(); err != nil {
+		return err
 	}
 	s.n++
 	return nil

@@ -56,7 +56,7 @@ func (s *Store) Insert(ctx context.Context, r Row) error {
 		formatTime(r.Created), formatTime(r.Started), formatTime(r.Ended), formatTime(r.Created),
 		r.RunnerPID, int64(r.RunnerStart), r.BootID, r.ControlPath, r.Cgroup, int64(r.Mark), r.RequestKey, r.RequestHash)
 	if err != nil {
-		return fmt.Errorf("insert job: %w", err)
+		return fmt.Errorf("insert job: %w", explain(err))
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (s *Store) Finish(ctx context.Context, id job.ID, e job.Exit) (bool, error)
 	ended := formatTime(e.EndedAt)
 	res, err := s.finish.ExecContext(ctx, e.Status, e.Code, e.Reason, e.Message, ended, ended, id)
 	if err != nil {
-		return false, fmt.Errorf("record exit: %w", err)
+		return false, fmt.Errorf("record exit: %w", explain(err))
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Store) Ended(ctx context.Context) ([]Ended, error) {
 func (s *Store) Delete(ctx context.Context, id job.ID) (bool, error) {
 	res, err := s.del.ExecContext(ctx, id)
 	if err != nil {
-		return false, fmt.Errorf("delete job: %w", err)
+		return false, fmt.Errorf("delete job: %w", explain(err))
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
