@@ -32,6 +32,7 @@ var layers = []string{
 var libraries = map[string][]string{
 	"github.com/spf13/cobra":              {"shellctl/applets"}, // the command line
 	"github.com/spf13/pflag":              {"shellctl/applets"}, // its flags
+	"github.com/schollz/progressbar/v3":   {"shellctl/applets"}, // bytes that pass, on a terminal
 	"golang.org/x/term":                   {"shellctl/applets"}, // raw mode of the caller's terminal
 	"github.com/creack/pty":               {"shellctl/pkg/runner"},
 	"github.com/landlock-lsm/go-landlock": {"shellctl/pkg/isolation"},

@@ -12,11 +12,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"shellctl/pkg/client"
+	"shellctl/pkg/config"
 )
 
 func runHealth(c call) int {
 	var o remoteOptions
-	return jobCommand(c, "[FLAGS]", "Ask whether a server answers.", &o, cobra.NoArgs, nil, func(ctx context.Context, r *remote, _ []string) error {
+	var timeout float64
+	flags := func(f *pflag.FlagSet) {
+		f.Float64Var(&timeout, "timeout", config.HealthTimeout.Seconds(), "seconds to wait for the answer")
+	}
+	return jobCommand(c, "[FLAGS]", "Ask whether a server answers.", &o, cobra.NoArgs, flags, func(ctx context.Context, r *remote, _ []string) error {
+		ctx, cancel := context.WithTimeout(ctx, config.Seconds(timeout, config.MaxTimeout))
+		defer cancel()
 		h, err := r.Health(ctx)
 		if err != nil {
 			return err

@@ -516,7 +516,8 @@ func TestDescriptorsStay(t *testing.T) {
 	for range 15 {
 		round()
 	}
-	if after := count(); after > before+3 {
+	// Up to 8 idle runners are kept, with a connection each.
+	if after := count(); after > before+10 {
 		t.Errorf("%d descriptors before, %d after 90 jobs", before, after)
 	}
 	if left := s.runners(); len(left) > 1 {

@@ -265,5 +265,5 @@ func (p *privateServer) close() error {
 			err = errors.Join(err, derr)
 		}
 	}
-	return errors.Join(err, p.server.close(), os.RemoveAll(p.dir))
+	return errors.Join(err, p.server.close(nil), os.RemoveAll(p.dir))
 }

@@ -82,7 +82,10 @@ func (o *serveOptions) config(token string) (config.Server, error) {
 	if cfg.Limits, err = config.LimitsFromEnv(); err != nil {
 		return cfg, err
 	}
-	cfg.Runner, err = config.RunnerFromEnv()
+	if cfg.Runner, err = config.RunnerFromEnv(); err != nil {
+		return cfg, err
+	}
+	cfg.Snapshot, err = config.SnapshotFromEnv()
 	return cfg, err
 }
 
@@ -117,19 +120,23 @@ func serve(o serveOptions, c call) error {
 		return err
 	}
 	log.Info("listening", "address", s.listener.Addr().String(), "state_dir", cfg.StateDir, "version", version())
-	var failure error
 	select {
 	case <-ctx.Done():
-		log.Info("stopping; running jobs go on")
-	case failure = <-s.failed:
+	case failure := <-s.failed:
+		return errors.Join(failure, s.close(nil))
 	}
-	return errors.Join(failure, s.close())
+	if isLast() {
+		return s.close(func() { s.endJobs(log) })
+	}
+	log.Info("stopping; running jobs go on")
+	return s.close(nil)
 }
 
 // server is a listening API with the jobs behind it.
 type server struct {
 	listener net.Listener
 	http     *http.Server
+	api      *api.API
 	jobs     *manager.Manager
 	failed   chan error // receives what ends the server by itself
 	ended    chan struct{}
@@ -159,6 +166,8 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 	s := &server{listener: l, jobs: jobs, failed: make(chan error, 2), ended: make(chan struct{})}
 	report := sync.OnceValue(policy.Probe) // after the server answers
 	handler := api.New(jobs, cfg.Token, log)
+	s.api = handler
+	handler.Snapshot(cfg.Snapshot, cfg.StateDir)
 	handler.BoundClients(cfg.Limits.StallTimeout)
 	handler.Inform(informer(cfg, policy, notes, report))
 	s.http = &http.Server{
@@ -185,14 +194,21 @@ func startServer(cfg config.Server, log *slog.Logger) (*server, error) {
 }
 
 // close stops accepting, lets running answers finish and lets go of the jobs.
-func (s *server) close() error {
+// What is to be done with them first, if anything, is done meanwhile.
+func (s *server) close(first func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), config.ShutdownGrace)
 	defer cancel()
 	s.jobs.Closing()
+	var wg sync.WaitGroup
+	if first != nil {
+		wg.Go(first)
+	}
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close() // who still reads or writes has had its time
 	}
 	<-s.ended
+	wg.Wait()
+	s.api.Settle(config.ShutdownGrace)
 	return errors.Join(err, s.jobs.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -168,8 +169,13 @@ func TestRestIsFree(t *testing.T) {
 	}
 }
 
-// runners returns the runners of a server.
+// runners returns the runners of a server that have a job.
 func (s *testServer) runners() []int {
+	return slices.DeleteFunc(s.allRunners(), func(pid int) bool { return len(proctree.Descendants(nil, pid)) == 0 })
+}
+
+// allRunners returns the runners of a server, also idle ones.
+func (s *testServer) allRunners() []int {
 	var out []int
 	for _, pid := range proctree.Descendants(nil, s.cmd.Process.Pid) {
 		if st, err := proctree.ReadStat(pid); err == nil && st.Parent == s.cmd.Process.Pid {

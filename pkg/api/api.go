@@ -43,7 +43,9 @@ type API struct {
 	open  bool              // no token: everyone is let in
 	log   *slog.Logger
 	mux   *http.ServeMux
-	stall time.Duration // of a client; 0: any
+
+	snapshots *snapshots    // nil: not served
+	stall     time.Duration // of a client; 0: any
 }
 
 // New returns the handler of all routes. An empty token lets everyone in.
@@ -102,6 +104,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.log.Error("a handler panicked", "path", r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		write(w, http.StatusInternalServerError, envelope(job.CodeInternalPanic, fmt.Sprintf("internal server error: %v", v)))
 	}()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of a save before it on the connection
 	_, pattern := a.mux.Handler(r)
 	w = a.guard(w, r, pattern)
 	if pattern == "" {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"shellctl/pkg/config"
 	"shellctl/pkg/job"
 	"shellctl/pkg/manager"
 )
@@ -120,7 +122,7 @@ func TestDecodeRunSpills(t *testing.T) {
 	for name, unit := range map[string]string{
 		"plain": "x", "escapes": `\n`, "escaped characters": `\u20ac`, "pairs": `\ud83d\ude00`, "text": "aé€😀z", "no text": "\xff\xe2\x82",
 	} {
-		for _, n := range []int{scriptInMemory - 8, scriptInMemory + 1} {
+		for _, n := range []int{scriptInMemory - 8, scriptInMemory + 8} {
 			data := []byte(`{"cwd":"/a","script":"` + strings.Repeat(unit, n/len(unit)+1) + `","env":{"A":"b"}} rest`)
 			var want wholeBody
 			if err := json.NewDecoder(bytes.NewReader(data)).Decode(&want); err != nil {
@@ -216,10 +218,13 @@ func TestDecodeRunBoundsTheOtherFields(t *testing.T) {
 	if _, _, err := decodeRun(strings.NewReader(fits), noSpill); err != nil {
 		t.Error(err)
 	}
-	in := io.MultiReader(strings.NewReader(`{"script":"a","cwd":"`), endless('x'))
-	_, _, err := decodeRun(in, noSpill)
-	if codeOf(err) != job.CodeInvalidRequest || !strings.Contains(err.Error(), "16777216 bytes") {
-		t.Error(err)
+	for name, in := range map[string]string{"a string": `"x`, "an array": `[`, "a number": `1`} {
+		d := &runDecoder{in: bufio.NewReader(io.MultiReader(strings.NewReader(in[1:]), endless('1')))}
+		d.rest.Write(make([]byte, config.MaxFieldBytes-100)) // what came before
+		err := d.value(in[0])
+		if codeOf(err) != job.CodeInvalidRequest || !strings.Contains(err.Error(), "16777216 bytes") || d.rest.Len() > config.MaxFieldBytes {
+			t.Errorf("%s: %v with %d bytes kept", name, err, d.rest.Len())
+		}
 	}
 }
 
@@ -233,10 +238,10 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A script of 64 MiB takes no more memory than a small one.
+// A script of 16 MiB takes no more memory than one of 256 KiB, so neither does any larger one.
 func TestDecodeRunMemory(t *testing.T) {
 	line := strings.Repeat("QUJD", 19) + `\n`
-	const lines = 64 << 20 / 78 / 1000 * 1000
+	const lines = 16 << 20 / 78 / 1000 * 1000
 	in := io.MultiReader(strings.NewReader(`{"script":"`), &repeat{text: strings.Repeat(line, 1000), left: lines / 1000}, strings.NewReader(`"}`))
 	dir := t.TempDir()
 	var before, after runtime.MemStats

@@ -212,35 +212,53 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 
 func jobPath(id, rest string) string { return "/v1/jobs/" + url.PathEscape(id) + rest }
 
-// do makes one call. An answer with a key that is not expected is an error: the
-// contract allows none.
+// do makes one call.
 func (c *Client) do(ctx context.Context, method, path string, header http.Header, body, into any) error {
 	var rd io.Reader
+	kind := ""
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
 			return fmt.Errorf("encode request: %w", err)
 		}
-		rd = bytes.NewReader(b)
+		rd, kind = bytes.NewReader(b), "application/json"
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, rd)
+	resp, err := c.send(ctx, method, path, header, rd, kind)
 	if err != nil {
-		return fmt.Errorf("make request: %w", err)
+		return err
+	}
+	defer resp.Body.Close() // read to its end by answer
+	return answer(resp, into)
+}
+
+// send makes a request, with a body of some kind or none.
+func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader, kind string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	if s, ok := body.(sized); ok {
+		s.apply(req)
 	}
 	if header != nil {
 		req.Header = header
 	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return broken(0, err)
+		return nil, broken(0, err)
 	}
-	defer resp.Body.Close() // read to its end below
+	return resp, nil
+}
+
+// answer reads an answer to its end. One with a key that is not expected is an
+// error: the contract allows none.
+func answer(resp *http.Response, into any) error {
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return broken(resp.StatusCode, err)

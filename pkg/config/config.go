@@ -31,6 +31,7 @@ const (
 	DefaultListen      = "127.0.0.1:8765"
 	DefaultBaseURL     = "http://127.0.0.1:8765"
 	DefaultTimeout     = 30 * time.Second
+	HealthTimeout      = 5 * time.Second
 	MaxTimeout         = 600 * time.Second
 	DefaultIdleFlush   = 500 * time.Millisecond
 	DefaultGrace       = 10 * time.Second
@@ -63,6 +64,12 @@ const (
 	// ShutdownGrace is how long a stopping server lets running answers finish.
 	ShutdownGrace = 5 * time.Second
 
+	// FinalGrace is the grace of jobs that end since the container is stopped,
+	// FinalLimit how long the server waits for them. Kubernetes and Docker kill
+	// after 30 and 10 s; users of the product expect 5.
+	FinalGrace = 3 * time.Second
+	FinalLimit = 4 * time.Second
+
 	// MaxFieldBytes bounds all fields of a request body but the script.
 	MaxFieldBytes = 16 << 20
 
@@ -84,6 +91,7 @@ type Server struct {
 	GCInterval  time.Duration
 	GCRetention time.Duration
 	Runner      Runner
+	Snapshot    Snapshot
 }
 
 // Runner is what a runner is told besides its job.

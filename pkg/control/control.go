@@ -10,13 +10,18 @@
 // Order of messages, S the server, R the runner:
 //
 //	S Hello            version
-//	S Start            the job; only on the first connection
+//	S Start            the job; only on the connection it was born with
 //	R Hello            version, and what the runner knows already
 //	R Started | Exited the script runs, or never will
 //	R Size*            the output grew
 //	R Draining         the script has exited, its last output is being read
 //	S Input, Terminate, Resize; R answers each Input by InputDone
 //	R Exited           the job is over, its output complete; S answers by Recorded
+//	R Idle             nothing of the job is left, S may send another Start; a runner
+//	                   of which something is left closes the connection instead
+//
+// Each message names its job, so that one which comes late is never taken for
+// the next job's.
 //
 // Versions: a peer ignores kinds and fields it does not know. A change that an
 // older peer could not live with raises Version; the newer end then speaks the
@@ -58,11 +63,13 @@ const (
 	KindExited
 	KindRecorded
 	KindDraining
+	KindIdle
 )
 
 // Message is any message; only the fields of its kind are set.
 type Message struct {
-	Kind Kind `json:"-"`
+	Kind Kind   `json:"-"`
+	Job  job.ID `json:"job,omitempty"` // all but a Hello to a runner
 
 	Version int   `json:"version,omitempty"` // Hello
 	Running bool  `json:"running,omitempty"` // Hello of a runner: the script was started
@@ -98,6 +105,7 @@ type Start struct {
 	Policy      isolation.Policy `json:"policy"`
 	BusyTimeout time.Duration    `json:"busy_timeout"`
 	Cgroup      string           `json:"cgroup,omitempty"` // directory of the job's control group; empty: it has none
+	Mark        uint64           `json:"mark"`             // of the job's processes; lower than that of an earlier job of the runner
 }
 
 // Conn carries messages in both directions. Send may be called from several

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -35,15 +34,6 @@ func (id ID) Valid() bool {
 		}
 	}
 	return true
-}
-
-// Number is the ID as the number that it is written as.
-func (id ID) Number() uint64 {
-	n, err := strconv.ParseUint(string(id), 16, 64)
-	if err != nil {
-		return 0 // not valid
-	}
-	return n
 }
 
 // Mode is how the streams of a job are connected.

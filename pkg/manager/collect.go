@@ -74,6 +74,7 @@ const retryGap = time.Second
 func (m *Manager) collect() {
 	m.clearLeftover(m.loadEnded())
 	m.sweepSurplus()
+	rest() // what the start took
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := time.Now().Add(-m.cfg.GCInterval) // the first sweep may come at once
@@ -89,6 +90,7 @@ func (m *Manager) collect() {
 			if now := time.Now(); !now.Before(last.Add(m.cfg.GCInterval)) {
 				last = now
 				m.sweep(now)
+				m.sweepCgroups()
 			}
 		case <-m.gc.wake:
 			m.sweepSurplus()

@@ -16,11 +16,10 @@ import (
 	"shellctl/pkg/store"
 )
 
-// liveJob is a job without a recorded end. Its follow goroutine owns the
-// connection to the runner.
+// liveJob is a job without a recorded end.
 type liveJob struct {
-	row  store.Row // as inserted; status and end are below
-	conn *control.Conn
+	row    store.Row // as inserted; status and end are below
+	runner *runner   // nil: it was not found again
 
 	mu      sync.Mutex
 	started bool
@@ -34,8 +33,8 @@ type liveJob struct {
 	inputs  map[uint64]chan control.Message
 }
 
-func newLive(row store.Row, conn *control.Conn) *liveJob {
-	return &liveJob{row: row, conn: conn, changed: make(chan struct{}), inputs: make(map[uint64]chan control.Message)}
+func newLive(row store.Row, r *runner) *liveJob {
+	return &liveJob{row: row, runner: r, changed: make(chan struct{}), inputs: make(map[uint64]chan control.Message)}
 }
 
 // change runs f under the lock and wakes all waiters.
@@ -79,62 +78,34 @@ func (j *liveJob) await(ctx context.Context, cond func(state) bool) error {
 }
 
 // tell sends to the runner. A failure, and a runner that was never found, is what
-// follow or vanished finds out.
+// attend or vanished finds out.
 func (j *liveJob) tell(m control.Message) {
-	if j.conn != nil {
-		_ = j.conn.Send(m) // see above
+	if j.runner != nil {
+		m.Job = j.row.ID
+		_ = j.runner.conn.Send(m) // see above
 	}
 }
 
-// hangUp ends the connection; the runner goes on.
-func (j *liveJob) hangUp() {
-	if j.conn != nil {
-		_ = j.conn.Close() // follow sees its end
-	}
-}
-
-// follow hears what the runner says until the job is over or the server ends.
-func (m *Manager) follow(j *liveJob) {
-	exit := m.listen(j)
-	if exit == nil && m.ctx.Err() == nil {
-		exit = m.vanished(j)
-	}
-	if exit == nil {
-		return // the server ends; the job goes on
-	}
-	m.ended(j, *exit)
-}
-
-// listen returns the end that the runner reports, or nil if its connection ends before.
-func (m *Manager) listen(j *liveJob) *job.Exit {
-	for {
-		msg, err := j.conn.Receive()
-		if err != nil {
-			return nil
-		}
-		switch msg.Kind {
-		case control.KindHello:
-			j.change(func() {
-				j.started = j.started || msg.Running
-				j.drain = j.drain || msg.Drain
-				j.size = max(j.size, msg.Size)
-			})
-		case control.KindStarted:
-			j.change(func() { j.started = true })
-		case control.KindDraining:
-			j.change(func() { j.drain = true })
-		case control.KindSize:
-			j.change(func() {
-				j.size = msg.Size
-				j.grown = time.Now()
-			})
-		case control.KindInputDone:
-			j.answer(msg)
-		case control.KindExited:
-			if msg.Exit != nil {
-				return msg.Exit
-			}
-		}
+// hear takes in what the runner says of the job while it runs.
+func (j *liveJob) hear(msg control.Message) {
+	switch msg.Kind {
+	case control.KindHello:
+		j.change(func() {
+			j.started = j.started || msg.Running
+			j.drain = j.drain || msg.Drain
+			j.size = max(j.size, msg.Size)
+		})
+	case control.KindStarted:
+		j.change(func() { j.started = true })
+	case control.KindDraining:
+		j.change(func() { j.drain = true })
+	case control.KindSize:
+		j.change(func() {
+			j.size = msg.Size
+			j.grown = time.Now()
+		})
+	case control.KindInputDone:
+		j.answer(msg)
 	}
 }
 
@@ -146,10 +117,7 @@ func (m *Manager) ended(j *liveJob, exit job.Exit) {
 	}
 	exit, recorded := m.record(j.row.ID, exit)
 	m.running.leave() // before a waiter hears of it and starts the next
-	if j.conn != nil {
-		j.tell(control.Message{Kind: control.KindRecorded})
-		_ = j.conn.Close() // all was said
-	}
+	j.tell(control.Message{Kind: control.KindRecorded})
 	j.change(func() {
 		j.exit = &exit
 		for id, c := range j.inputs {
@@ -228,11 +196,11 @@ func (m *Manager) killLost(j *liveJob) {
 		if err := g.Kill(); err != nil {
 			m.log.Warn("the control group of a lost job could not be killed", "job_id", j.row.ID, "error", err)
 		}
-		defer g.Remove() // stays if it is not empty, as the log then says
+		defer m.removeCgroup(j.row.Cgroup)
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, lostKillTime)
 	defer cancel()
-	if err := proctree.KillMarked(ctx, j.row.ID.Number()); err != nil {
+	if err := proctree.KillMarked(ctx, j.row.Mark); err != nil {
 		m.log.Warn("processes of a lost job are left", "job_id", j.row.ID, "error", err)
 	}
 }

@@ -45,6 +45,7 @@ type Manager struct {
 	closing chan struct{} // closed when waits are to be answered at once
 	gc      collector
 	once    onceGate
+	pool    pool
 	running slots
 
 	mu   sync.Mutex
@@ -101,8 +102,8 @@ func (m *Manager) Open() error {
 		err = m.recover()
 	}
 	if err != nil {
-		m.fail = err
-		return err
+		m.fail = fmt.Errorf("open the record in %s%s: %w", m.cfg.StateDir, fullDisk(m.cfg.StateDir), err)
+		return m.fail
 	}
 	m.wg.Go(m.collect)
 	return nil
@@ -133,9 +134,12 @@ func (m *Manager) Closing() {
 func (m *Manager) Close() error {
 	m.Closing()
 	m.cancel()
+	m.closePool()
 	m.mu.Lock()
 	for _, j := range m.live {
-		j.hangUp()
+		if j.runner != nil {
+			_ = j.runner.conn.Close() // it goes on; attend sees it
+		}
 	}
 	m.mu.Unlock()
 	<-m.ready

@@ -1,14 +1,12 @@
 package manager
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"shellctl/pkg/control"
-	"shellctl/pkg/proctree"
 	"shellctl/pkg/store"
 )
 
@@ -35,10 +33,10 @@ func (m *Manager) recover() error {
 
 // recoverJob takes up the connection to a runner, or finds out what became of it.
 func (m *Manager) recoverJob(row store.Row) {
-	j := newLive(row, m.dial(row))
+	j := newLive(row, m.rediscover(row))
 	m.add(j)
 	m.running.add()
-	if j.conn == nil {
+	if j.runner == nil {
 		m.wg.Go(func() {
 			if exit := m.vanished(j); exit != nil {
 				m.ended(j, *exit)
@@ -49,22 +47,8 @@ func (m *Manager) recoverJob(row store.Row) {
 	if st, err := os.Stat(m.OutputPath(row.ID)); err == nil {
 		j.size = st.Size() // until the runner tells
 	}
+	j.runner.assign(j)
 	j.tell(control.Message{Kind: control.KindHello, Version: control.Version})
-	m.wg.Go(func() { m.follow(j) })
+	m.wg.Go(func() { m.attend(j.runner) })
 	m.log.Info("found a running job again", "job_id", row.ID)
-}
-
-// dial returns a connection to the runner of a row, nil if it is not there.
-func (m *Manager) dial(row store.Row) *control.Conn {
-	if row.BootID != m.boot || !proctree.Alive(row.RunnerPID, row.RunnerStart) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(m.ctx, dialTime)
-	defer cancel()
-	conn, err := control.Dial(ctx, row.ControlPath, row.RunnerPID)
-	if err != nil {
-		m.log.Warn("the runner of a job does not answer", "job_id", row.ID, "error", err)
-		return nil
-	}
-	return conn
 }

@@ -11,11 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"shellctl/pkg/control"
 	"shellctl/pkg/job"
-	"shellctl/pkg/proctree"
 	"shellctl/pkg/store"
 )
 
@@ -161,40 +158,57 @@ func isShebang(s Script) bool {
 }
 
 // start gets a runner, records the job and hands it over.
-func (m *Manager) start(id job.ID, r Request, cwd string, env [][]byte, hash []byte) (*liveJob, error) {
+func (m *Manager) start(id job.ID, req Request, cwd string, env [][]byte, hash []byte) (*liveJob, error) {
 	row := store.Row{
-		ID: id, Mode: r.Mode, Cwd: cwd, Terminal: r.Terminal, Status: job.StatusRunning,
+		ID: id, Mode: req.Mode, Cwd: cwd, Terminal: req.Terminal, Status: job.StatusRunning,
 		Created: now(), Started: now(), BootID: m.boot, ControlPath: m.controlPath(id),
-		RequestKey: r.Key, RequestHash: hash,
+		RequestKey: req.Key, RequestHash: hash,
 	}
 	ctx := context.WithoutCancel(m.ctx)
-	row.Cgroup = m.newCgroup(id)
-	conn, pid, err := m.spawn(row.Cgroup)
-	if err != nil {
-		m.removeCgroup(row)
+	j, err := m.hire(ctx, row)
+	if j == nil {
 		return m.startFailed(ctx, row, err)
 	}
-	row.RunnerPID = pid
-	if st, err := proctree.ReadStat(pid); err == nil {
-		row.RunnerStart = st.Start // else the runner is gone already, as follow will see
+	if err != nil {
+		return nil, err
 	}
-	if err := m.store.Insert(ctx, row); err != nil {
-		_ = conn.Close() // without a job the runner ends
-		return nil, err  // its control group is swept at the next start
-	}
-	j := newLive(row, conn)
-	m.add(j)
-	m.wg.Go(func() { m.follow(j) })
+	row = j.row
 	start := control.Start{
-		ID: id, Mode: r.Mode, Dir: m.dir(id), StateDir: m.cfg.StateDir, Control: row.ControlPath,
+		ID: id, Mode: req.Mode, Dir: m.dir(id), StateDir: m.cfg.StateDir, Control: row.ControlPath,
 		ServerLock: filepath.Join(m.cfg.StateDir, lockFile),
-		Cwd:        cwd, Env: env, Terminal: r.Terminal, Settings: m.cfg.Runner, Policy: m.policy, BusyTimeout: busyRunner,
-		Cgroup: row.Cgroup,
+		Cwd:        cwd, Env: env, Terminal: req.Terminal, Settings: m.cfg.Runner, Policy: m.policy, BusyTimeout: busyRunner,
+		Cgroup: row.Cgroup, Mark: row.Mark,
 	}
-	j.tell(control.Message{Kind: control.KindHello, Version: control.Version})
 	j.tell(control.Message{Kind: control.KindStart, Start: &start})
-	m.log.Debug("job started", "job_id", id, "mode", r.Mode, "runner", pid)
+	m.log.Debug("job started", "job_id", id, "mode", req.Mode, "runner", row.RunnerPID)
 	return j, nil
+}
+
+// hire gets a runner for a job and records both. Without a runner it returns no
+// job either.
+func (m *Manager) hire(ctx context.Context, row store.Row) (*liveJob, error) {
+	for {
+		r, err := m.getRunner()
+		if err != nil {
+			return nil, err
+		}
+		row.RunnerPID, row.RunnerStart, row.Cgroup, row.Mark = r.pid, r.start, r.cgroup, r.mark
+		j := newLive(row, r)
+		if err := m.store.Insert(ctx, row); err != nil {
+			m.putRunner(r) // it knows nothing of the job
+			return j, err
+		}
+		m.add(j)
+		if r.assign(j) {
+			return j, nil
+		}
+		// It was killed while it was idle. It has not been told of the job, so
+		// another can take it.
+		m.remove(j)
+		if _, err := m.store.Delete(ctx, row.ID); err != nil {
+			return j, err
+		}
+	}
 }
 
 // startFailed records a job for which not even a runner could be started.
@@ -213,68 +227,6 @@ func (m *Manager) startFailed(ctx context.Context, row store.Row, cause error) (
 	j := newLive(row, nil)
 	j.exit = &exit
 	return j, nil
-}
-
-// spawn starts a runner in a session of its own. It has no data in its arguments
-// and an empty environment; all it needs comes through the connection.
-// It is born in the control group, if one is given.
-func (m *Manager) spawn(cgroup string) (*control.Conn, int, error) {
-	conn, theirs, err := control.Pair()
-	if err != nil {
-		return nil, 0, err
-	}
-	defer theirs.Close() // the runner has its copy
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("start runner: %w", err), conn.Close())
-	}
-	defer null.Close() // nothing to lose
-	attr := &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   []string{},
-		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	}
-	if cgroup != "" {
-		group, err := proctree.Cgroup{Path: cgroup}.Open()
-		if err != nil {
-			return nil, 0, errors.Join(fmt.Errorf("start runner: %w", err), conn.Close())
-		}
-		defer group.Close() // a directory
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(group.Fd())
-	}
-	pid := 0
-	err = m.reaper.Start(func() (int, error) {
-		var err error
-		pid, err = syscall.ForkExec(proctree.Self, []string{"shellctl-runner"}, attr)
-		return pid, err
-	}, func(unix.WaitStatus) {}) // the end of its connection tells
-	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("start runner: %w", err), conn.Close())
-	}
-	return conn, pid, nil
-}
-
-// newCgroup makes the control group of a job where that is possible; empty: none.
-func (m *Manager) newCgroup(id job.ID) string {
-	if m.cgroups == "" {
-		return ""
-	}
-	c, err := proctree.NewCgroup(m.cgroups, string(id))
-	if err != nil {
-		m.log.Warn("a job has no control group of its own", "job_id", id, "error", err)
-		return ""
-	}
-	return c.Path
-}
-
-func (m *Manager) removeCgroup(row store.Row) {
-	if row.Cgroup == "" {
-		return
-	}
-	if err := (proctree.Cgroup{Path: row.Cgroup}).Remove(); err != nil {
-		m.log.Warn("the control group of a job stays", "job_id", row.ID, "error", err)
-	}
 }
 
 // controlPath is where the runner of a job listens.

@@ -14,9 +14,9 @@ import (
 // Cgroup is a control group (version 2) that holds the processes of one job,
 // whatever they do to their parents, groups and sessions.
 //
-// The runner is born in it, by CLONE_INTO_CGROUP, so the script is too; then
-// the runner leaves it. The script can not be put in at its own birth: clone3,
-// which that takes, is among what it is confined from.
+// The runner is born in it, by CLONE_INTO_CGROUP, so its scripts are too; it
+// leaves the group when that is to be killed. The script can not be put in at
+// its own birth: clone3, which that takes, is among what it is confined from.
 type Cgroup struct {
 	Path string // of its directory
 }
@@ -44,7 +44,8 @@ func CgroupBase() (string, error) {
 		return "", err
 	}
 	_, err = os.Stat(filepath.Join(probe.Path, "cgroup.kill"))
-	return base, errors.Join(err, probe.Remove())
+	_, rerr := probe.Remove()
+	return base, errors.Join(err, rerr)
 }
 
 // cgroupMount finds where the version 2 hierarchy is mounted.
@@ -112,14 +113,17 @@ func (c Cgroup) Kill() error {
 	return nil
 }
 
-// Remove removes the group. One that still has processes stays, without an
-// error: those outlive their job.
-func (c Cgroup) Remove() error {
+// Remove removes the group and reports whether it is gone. One that still has
+// processes stays, without an error: those outlive their job.
+func (c Cgroup) Remove() (bool, error) {
 	err := unix.Rmdir(c.Path)
-	if err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("remove cgroup: %w", err)
+	switch {
+	case err == nil || errors.Is(err, unix.ENOENT):
+		return true, nil
+	case errors.Is(err, unix.EBUSY):
+		return false, nil
 	}
-	return nil
+	return false, fmt.Errorf("remove cgroup: %w", err)
 }
 
 // SweepCgroups removes the groups below base that are empty.
@@ -129,6 +133,6 @@ func SweepCgroups(base string) {
 		return // the pattern is ours
 	}
 	for _, d := range dirs {
-		_ = Cgroup{d}.Remove() // not empty, or gone meanwhile
+		_, _ = Cgroup{d}.Remove() // not empty, or gone meanwhile
 	}
 }

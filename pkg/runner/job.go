@@ -20,16 +20,15 @@ import (
 
 // runningJob is the job of this runner from its start to its end.
 type runningJob struct {
-	start   control.Start
-	reaper  *proctree.Reaper
-	out     *joblog.Writer
-	errOut  *joblog.Writer // stdio only, or nil
-	master  *os.File       // pty only, or nil
-	slave   *os.File       // pty only; kept until the leader has exited, or nil
-	stream  []*stream
-	input   *input          // pty only, or nil
-	leaving chan struct{}   // closed when the runner has left the job's control group; nil: there is none
-	cell    *isolation.Cell // what the script is confined in; nil before its start
+	start  control.Start
+	reaper *proctree.Reaper
+	out    *joblog.Writer
+	errOut *joblog.Writer // stdio only, or nil
+	master *os.File       // pty only, or nil
+	slave  *os.File       // pty only; kept until the leader has exited, or nil
+	stream []*stream
+	input  *input          // pty only, or nil
+	cell   *isolation.Cell // what the script is confined in; nil before its start
 
 	leader chan unix.WaitStatus // receives once
 	pid    int                  // of the leader, also its process group
@@ -39,7 +38,7 @@ type runningJob struct {
 	terminating bool // before the leader ended by itself
 	leaderGone  bool
 	ended       bool
-	left        bool       // the control group, so that it can be killed
+	left        bool       // the control group, to kill it; it is not ours any more
 	killing     int        // terminations under way
 	killed      *sync.Cond // on mu; told when killing drops to 0
 }
@@ -68,13 +67,19 @@ func (j *runningJob) run(l *link) job.Exit {
 		j.input.serve(l.send)
 	}
 	l.send(control.Message{Kind: control.KindStarted})
+	rest := time.AfterFunc(restAfter, proctree.DropProgram)
 	status := <-j.leader
+	rest.Stop()
 	l.send(control.Message{Kind: control.KindDraining})
 	j.drain()
 	terminated := j.finish()
 	j.hangUp()
 	return j.exit(status, terminated)
 }
+
+// restAfter is how long a job runs before its runner gives back the memory that
+// starting it took. Most jobs are over by then.
+const restAfter = time.Second
 
 // openLogs makes the output files; they exist from before the script runs.
 func (j *runningJob) openLogs() (err error) {
@@ -209,14 +214,24 @@ func (j *runningJob) killTree(grace time.Duration) {
 			return
 		}
 	}
-	j.mu.Lock()
-	left := j.left
-	j.mu.Unlock()
-	if left {
-		_ = proctree.Cgroup{Path: j.start.Cgroup}.Kill() // the walk kills what this could not
+	if j.start.Cgroup != "" {
+		j.killCgroup() // the walk kills what this could not
 	}
 	// Without a bound: the server gives up on us before it would matter.
 	_ = j.reaper.KillAll(context.Background())
+}
+
+// killCgroup kills everything in the control group that the runner and with it
+// the script were born in, once the runner has left it.
+func (j *runningJob) killCgroup() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	g := proctree.Cgroup{Path: j.start.Cgroup}
+	if !j.left && g.Leave() != nil {
+		return // not allowed any more
+	}
+	j.left = true
+	_ = g.Kill() // as for Leave
 }
 
 func (j *runningJob) goneBy(t time.Time) bool {
@@ -265,13 +280,25 @@ func (j *runningJob) resize(t job.Terminal) {
 
 // release lets go of what the job had to itself, once its end is told.
 func (j *runningJob) release() {
+	_ = unix.Chdir("/") // an idle runner must keep no directory busy
 	if j.cell != nil {
 		_ = j.cell.Close() // a namespace, nothing that is written
 	}
-	if j.leaving != nil {
-		<-j.leaving
-		_ = proctree.Cgroup{Path: j.start.Cgroup}.Remove() // stays for those that outlive the job
+}
+
+// reusable reports whether this process is as it was before the job.
+func (j *runningJob) reusable() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.left {
+		return false
 	}
+	for _, s := range j.stream {
+		if s.open {
+			return false
+		}
+	}
+	return true
 }
 
 // discard reads on for what outlived a stdio job, so that a write to the old

@@ -14,7 +14,6 @@ import (
 
 	"shellctl/pkg/isolation"
 	"shellctl/pkg/job"
-	"shellctl/pkg/proctree"
 	"shellctl/pkg/sanitize"
 )
 
@@ -48,21 +47,7 @@ func (j *runningJob) launch(l *link) *job.Exit {
 	for _, s := range j.stream {
 		go s.pump()
 	}
-	if j.start.Cgroup != "" {
-		j.leaving = make(chan struct{})
-		go j.leaveCgroup() // release waits for it
-	}
 	return nil
-}
-
-// leaveCgroup takes the runner out of the control group of the job, which the
-// script was born in. It takes the kernel a while, and nobody waits for it.
-func (j *runningJob) leaveCgroup() {
-	defer close(j.leaving)
-	err := proctree.Cgroup{Path: j.start.Cgroup}.Leave()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.left = err == nil // else the group can not be killed without us
 }
 
 // launchConfined starts the script from the calling thread, which is confined
@@ -133,7 +118,7 @@ func (j *runningJob) prepare() (program, *job.Exit) {
 	}
 	sh, err := lookPath("sh", lookup(env, "PATH"))
 	if err != nil {
-		return program{}, exited(exitNoShell, "sh: %v", err)
+		return program{}, exited(exitNoShell, "sh: %v; a script that does not begin with #! needs a shell", err)
 	}
 	return program{sh, []string{"sh", script}, env}, nil
 }

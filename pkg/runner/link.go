@@ -20,40 +20,66 @@ import (
 
 // link is the runner's side of the connection to whichever server lives.
 type link struct {
-	job      *runningJob
-	listener *control.Listener
-	growth   chan struct{} // capacity 1: the size changed since it was last sent
-	done     chan struct{} // closed when the link ends
-	wg       sync.WaitGroup
+	growth chan struct{}      // capacity 1: the size changed since it was last sent
+	starts chan control.Start // capacity 1: the next job
+	done   chan struct{}      // closed when the link ends
+	wg     sync.WaitGroup
 
 	mu       sync.Mutex
+	closed   bool
 	conn     *control.Conn // nil: no server
 	lost     chan struct{} // closed when conn is replaced or gone
+	listener *control.Listener
+	job      *runningJob // nil: none yet
 	size     int64
-	ended    *job.Exit     // once known
-	recorded chan struct{} // closed when a server has recorded the end
-	once     sync.Once     // closes recorded
+	ended    *job.Exit     // of the job, once known
+	recorded chan struct{} // closed when a server has recorded the end of the job
 }
 
-// newLink begins to listen for later servers and to serve the first one.
-func newLink(conn *control.Conn, j *runningJob) (*link, error) {
-	listener, err := control.Listen(j.start.Control, j.start.ServerLock)
-	if err != nil {
-		return nil, err
-	}
+// newLink begins to serve the server that started this runner.
+func newLink(conn *control.Conn) *link {
 	l := &link{
-		job: j, listener: listener,
-		growth: make(chan struct{}, 1), done: make(chan struct{}), recorded: make(chan struct{}),
+		growth: make(chan struct{}, 1), starts: make(chan control.Start, 1), done: make(chan struct{}),
+		recorded: make(chan struct{}),
 	}
 	l.attach(conn)
-	l.wg.Go(l.accept)
 	l.wg.Go(l.tellGrowth)
-	return l, nil
+	return l
 }
 
-func (l *link) accept() {
+// awaitStart waits for the next job; false means that there will be none.
+func (l *link) awaitStart() (control.Start, bool) {
+	l.mu.Lock()
+	lost := l.lost
+	l.mu.Unlock()
+	select {
+	case s := <-l.starts:
+		return s, true
+	case <-lost:
+		return control.Start{}, false
+	}
+}
+
+// take makes a job the one that servers are told of, and begins to listen for
+// later servers.
+func (l *link) take(j *runningJob) error {
+	l.mu.Lock()
+	l.job, l.size, l.ended, l.recorded = j, 0, nil, make(chan struct{})
+	l.mu.Unlock()
+	listener, err := control.Listen(j.start.Control, j.start.ServerLock)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.listener = listener
+	l.mu.Unlock()
+	l.wg.Go(func() { l.accept(listener) })
+	return nil
+}
+
+func (l *link) accept(listener *control.Listener) {
 	for {
-		conn, err := l.listener.Accept()
+		conn, err := listener.Accept()
 		if err != nil {
 			return // closed: the job is over
 		}
@@ -64,19 +90,27 @@ func (l *link) accept() {
 // attach makes conn the connection and tells the server what it has missed.
 func (l *link) attach(conn *control.Conn) {
 	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		_ = conn.Close() // too late
+		return
+	}
 	if l.conn != nil {
 		_ = l.conn.Close() // replaced: its server is gone or about to be
 		close(l.lost)
 	}
 	l.conn, l.lost = conn, make(chan struct{})
 	lost := l.lost
-	started, draining := l.job.progress()
-	hello := control.Message{Kind: control.KindHello, Version: control.Version, Running: started, Drain: draining, Size: l.size}
+	hello := control.Message{Kind: control.KindHello, Version: control.Version, Size: l.size}
+	if l.job != nil {
+		hello.Job = l.job.start.ID
+		hello.Running, hello.Drain = l.job.progress()
+	}
 	ended := l.ended
 	l.mu.Unlock()
 	err := conn.Send(hello)
 	if err == nil && ended != nil {
-		err = conn.Send(control.Message{Kind: control.KindExited, Exit: ended})
+		err = conn.Send(control.Message{Kind: control.KindExited, Job: hello.Job, Exit: ended})
 	}
 	if err != nil {
 		l.detach(conn, lost)
@@ -106,16 +140,38 @@ func (l *link) receive(conn *control.Conn) {
 		if err != nil {
 			return
 		}
+		if m.Kind == control.KindStart && m.Start != nil {
+			select {
+			case l.starts <- *m.Start:
+			default: // not asked for: nothing is idle here
+			}
+			continue
+		}
+		l.mu.Lock()
+		j, recorded := l.job, l.recorded
+		l.mu.Unlock()
+		if j == nil || m.Job != j.start.ID {
+			continue // of a job that is over
+		}
 		switch m.Kind {
 		case control.KindInput:
-			l.job.typeText(m, l.send)
+			j.typeText(m, l.send)
 		case control.KindTerminate:
-			go l.job.terminate(m.Limit) // the job ends only after it
+			go j.terminate(m.Limit) // the job ends only after it
 		case control.KindResize:
-			l.job.resize(m.Terminal)
+			j.resize(m.Terminal)
 		case control.KindRecorded:
-			l.once.Do(func() { close(l.recorded) })
+			closeOnce(recorded)
 		}
+	}
+}
+
+// closeOnce closes a channel that only this goroutine closes.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
 	}
 }
 
@@ -123,6 +179,9 @@ func (l *link) receive(conn *control.Conn) {
 func (l *link) send(m control.Message) {
 	l.mu.Lock()
 	conn := l.conn
+	if l.job != nil {
+		m.Job = l.job.start.ID
+	}
 	l.mu.Unlock()
 	if conn != nil {
 		_ = conn.Send(m) // receive sees the end of the connection
@@ -171,28 +230,25 @@ func (l *link) tellGrowth() {
 }
 
 // report has the end recorded: by the server while it lives, else by the
-// runner-exit applet. Then the link is closed.
+// runner-exit applet. Then no later server is listened for.
 func (l *link) report(exit job.Exit, start control.Start) error {
 	l.mu.Lock()
 	l.ended = &exit
+	listener, recorded := l.listener, l.recorded
+	l.listener = nil
 	l.mu.Unlock()
 	var err error
-	if !l.tellServer(exit) {
+	if !l.tellServer(exit, recorded) {
 		err = l.recordByHand(exit, start)
 	}
-	close(l.done)
-	err = errors.Join(err, l.listener.Close())
-	l.mu.Lock()
-	if l.conn != nil {
-		_ = l.conn.Close() // the server has all it needs
+	if listener != nil {
+		err = errors.Join(err, listener.Close())
 	}
-	l.mu.Unlock()
-	l.wg.Wait()
 	return err
 }
 
 // tellServer reports whether a server has recorded the end.
-func (l *link) tellServer(exit job.Exit) bool {
+func (l *link) tellServer(exit job.Exit, recorded <-chan struct{}) bool {
 	for {
 		l.mu.Lock()
 		conn, lost := l.conn, l.lost
@@ -200,17 +256,36 @@ func (l *link) tellServer(exit job.Exit) bool {
 		if conn == nil {
 			return false
 		}
-		_ = conn.Send(control.Message{Kind: control.KindExited, Exit: &exit}) // lost tells
+		l.send(control.Message{Kind: control.KindExited, Exit: &exit}) // lost tells
 		select {
-		case <-l.recorded:
+		case <-recorded:
 			return true
 		case <-lost:
 		}
 	}
 }
 
+// close ends the link; the server has all it needs.
+func (l *link) close() {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.closed = true
+	if l.conn != nil {
+		_ = l.conn.Close() // receive sees it
+	}
+	l.mu.Unlock()
+	close(l.done)
+	l.wg.Wait()
+}
+
 // recordByHand starts runner-exit and waits for it.
 func (l *link) recordByHand(exit job.Exit, start control.Start) error {
+	l.mu.Lock()
+	reaper := l.job.reaper
+	l.mu.Unlock()
 	code := "none"
 	if exit.Code != nil {
 		code = strconv.Itoa(*exit.Code)
@@ -228,7 +303,7 @@ func (l *link) recordByHand(exit job.Exit, start control.Start) error {
 	defer null.Close() // nothing to lose
 	attr := &syscall.ProcAttr{Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}}
 	ended := make(chan unix.WaitStatus, 1)
-	err = l.job.reaper.Start(func() (int, error) {
+	err = reaper.Start(func() (int, error) {
 		return syscall.ForkExec(proctree.Self, argv, attr)
 	}, func(st unix.WaitStatus) { ended <- st })
 	if err != nil {
@@ -240,18 +315,15 @@ func (l *link) recordByHand(exit job.Exit, start control.Start) error {
 	return nil
 }
 
-// writeExit leaves the end in the job's directory, whole or not at all, for a
-// server that finds neither us nor a record.
+// writeExit leaves the end in the job's directory for a server that finds
+// neither us nor a record. It is written by one call and decoded whole or not at
+// all, so it needs no second name, whose going would break a copy of the home.
 func writeExit(dir string, exit job.Exit) error {
 	b, err := json.Marshal(exit)
 	if err != nil {
 		return fmt.Errorf("encode exit: %w", err)
 	}
-	path := filepath.Join(dir, job.ExitFile)
-	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
-		return fmt.Errorf("write exit: %w", err)
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, job.ExitFile), b, 0o600); err != nil {
 		return fmt.Errorf("write exit: %w", err)
 	}
 	return nil

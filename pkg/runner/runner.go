@@ -9,7 +9,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"unsafe"
@@ -18,12 +17,11 @@ import (
 
 	"shellctl/pkg/control"
 	"shellctl/pkg/isolation"
-	"shellctl/pkg/job"
 	"shellctl/pkg/proctree"
 )
 
-// Run is the whole runner: it returns when the job is over, its end is recorded
-// and nothing of it writes any more.
+// Run is the whole runner: it returns when its last job is over, the end of it is
+// recorded and nothing of it writes any more.
 func Run() error {
 	conn, err := control.Inherited()
 	if err != nil {
@@ -32,14 +30,21 @@ func Run() error {
 	if err := settle(); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	start, err := awaitStart(conn)
-	if errors.Is(err, io.EOF) {
-		return conn.Close() // the server went before it had a job for us
+	reaper := proctree.NewReaper()
+	defer reaper.Close()
+	l := newLink(conn)
+	defer l.close()
+	for {
+		start, ok := l.awaitStart()
+		if !ok {
+			return nil // the server went, or has no job for us
+		}
+		clean, err := runJob(l, start, reaper)
+		if err != nil || !clean {
+			return err
+		}
+		l.send(control.Message{Kind: control.KindIdle, Job: start.ID})
 	}
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	return runJob(conn, start)
 }
 
 // settle prepares the process before anything of a job is known.
@@ -92,34 +97,24 @@ func defaultIgnored() error {
 	return nil
 }
 
-// awaitStart waits for the job; io.EOF means that there will be none.
-func awaitStart(conn *control.Conn) (control.Start, error) {
-	for {
-		m, err := conn.Receive()
-		if err != nil {
-			return control.Start{}, err
-		}
-		if m.Kind == control.KindStart && m.Start != nil {
-			return *m.Start, nil
-		}
-	}
-}
-
-// runJob runs the job and reports its end.
-func runJob(conn *control.Conn, start control.Start) error {
+// runJob runs a job and reports its end. It reports true if the job has left
+// nothing behind, in this process or below it, so that another can follow.
+func runJob(l *link, start control.Start, reaper *proctree.Reaper) (bool, error) {
 	// Without a mark a job is only harder to clear up after its runner was killed.
-	_ = proctree.Mark(start.ID.Number())
-	reaper := proctree.NewReaper()
-	defer reaper.Close()
+	_ = proctree.Mark(start.Mark)
 	j := newJob(start, reaper)
-	l, err := newLink(conn, j)
-	if err != nil {
-		exit := job.Exit{Status: job.StatusFailed, Reason: job.ReasonStartFailed, Message: err.Error(), EndedAt: now()}
-		return errors.Join(err, conn.Send(control.Message{Kind: control.KindExited, Exit: &exit}), conn.Close())
+	if err := l.take(j); err != nil {
+		return false, errors.Join(err, l.report(failed(err), start))
 	}
 	exit := j.run(l)
-	err = errors.Join(writeExit(start.Dir, exit), l.report(exit, start))
+	err := errors.Join(writeExit(start.Dir, exit), l.report(exit, start))
 	j.release()
+	reaper.Look()
+	_, alone := reaper.Changed()
+	clean := alone && j.reusable()
+	if !clean {
+		l.close()
+	}
 	j.discard()
-	return err
+	return clean, err
 }

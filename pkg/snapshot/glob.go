@@ -92,3 +92,27 @@ func appendStars(g glob, rest string, deep bool) (glob, int) {
 	}
 	return append(g, step{op: opStar}), 0
 }
+
+// lastName returns the places from which a match can come without a "/".
+func (g glob) lastName(at []int32) []int32 {
+	var last []int32
+	for _, p := range at {
+		if !g.needsSlash(int(p)) {
+			last = append(last, p)
+		}
+	}
+	return last
+}
+
+func (g glob) needsSlash(p int) bool {
+	for p < len(g) {
+		switch s := g[p]; {
+		case s.op == opDirs, s.op == opByte && s.b == '/':
+			return true
+		case s.op == opOpt:
+			p++ // the step that may be left out is an opDirs
+		}
+		p++
+	}
+	return false
+}

@@ -35,11 +35,23 @@ func TestMain(m *testing.M) {
 }
 
 func report(stats any, err error) {
-	fmt.Fprintf(os.Stderr, "%+v", stats)
+	fmt.Fprintf(os.Stderr, "%+v %s", stats, peakMemory())
 	if err != nil {
 		fmt.Fprintf(os.Stderr, ": %v", err)
 		os.Exit(1)
 	}
+}
+
+// peakMemory returns the line of the process's status with its largest RSS.
+// That of getrusage counts the program which this one was started from too.
+func peakMemory() string {
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmHWM:") {
+			return line
+		}
+	}
+	return ""
 }
 
 // asNobody runs a helper as a user without rights, to whom the home belongs.

@@ -1,18 +1,30 @@
 package snapshot
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // matcher evaluates excludes for the names in one directory.
 type matcher struct {
 	ex   *Excludes // or nil: nothing is excluded
 	run  *runner
-	live []live // patterns with a slash that may match below, last first
+	live []live // patterns with a slash that may match here or below, last first
+	here []live // those that may match a name here, and only the places for it
 }
 
 // live is a pattern with the places it can be at after the directory's path.
 type live struct {
 	rule *rule
 	at   []int32
+}
+
+// add keeps a pattern for the directory.
+func (m *matcher) add(r *rule, at []int32) {
+	m.live = append(m.live, live{r, at})
+	if last := r.glob.lastName(at); len(last) > 0 {
+		m.here = append(m.here, live{r, last})
+	}
 }
 
 // top returns the matcher of the home.
@@ -22,7 +34,7 @@ func (ex *Excludes) top() matcher {
 	}
 	m := matcher{ex: ex, run: &runner{}}
 	for _, r := range ex.paths {
-		m.live = append(m.live, live{r, r.first})
+		m.add(r, r.first)
 	}
 	return m
 }
@@ -37,7 +49,7 @@ func (m matcher) enter(name string) matcher {
 		at := m.run.walk(l.rule.glob, l.at, name)
 		at = m.run.walk(l.rule.glob, at, "/")
 		if len(at) > 0 {
-			sub.live = append(sub.live, live{l.rule, append([]int32(nil), at...)})
+			sub.add(l.rule, slices.Clone(at))
 		}
 	}
 	return sub
@@ -63,7 +75,7 @@ func (m matcher) excluded(name string, isDir bool) bool {
 			rank = r.rank
 		}
 	}
-	for _, l := range m.live {
+	for _, l := range m.here {
 		if l.rule.rank < rank {
 			break
 		}

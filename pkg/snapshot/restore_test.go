@@ -236,7 +236,7 @@ func TestBrokenArchives(t *testing.T) {
 		"trailing archive":   append(bytes.Clone(packed), packed...),
 		"trailing tar":       pack(t, append(bytes.Clone(good), good...)),
 		"trailing byte":      pack(t, append(bytes.Clone(good), 1)),
-		"padding":            pack(t, append(bytes.Clone(good), make([]byte, 8<<20)...)),
+		"padding":            pack(t, append(bytes.Clone(good), make([]byte, 20<<20)...)),
 		"window":             pack(t, make([]byte, 2<<20), zstd.WithWindowSize(128<<20), zstd.WithEncoderLevel(zstd.SpeedFastest)),
 	}
 	for name, data := range tests {

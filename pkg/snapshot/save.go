@@ -4,11 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"runtime"
-
-	"github.com/klauspost/compress/zstd"
 
 	"shellctl/pkg/job"
 )
@@ -27,16 +23,8 @@ type SaveStats struct {
 	Special int64 // sockets, FIFOs and devices, which no archive carries
 }
 
-const (
-	// encodeWindow decides the memory of a save: a job of the encoder is four
-	// windows long, and each encoder has two of them in flight.
-	encodeWindow = 512 << 10
-
-	// maxEncoders bounds the memory of a save on a large machine.
-	maxEncoders = 4
-
-	copyBuffer = 256 << 10
-)
+// copyBuffer is the unit of reading and writing content. What fits it is small.
+const copyBuffer = 256 << 10
 
 // Save writes the archive of a home. After an error the archive is cut short,
 // and nothing at all was written if the error came early enough.
@@ -56,7 +44,7 @@ func Save(ctx context.Context, w io.Writer, home string, opt SaveOptions) (stats
 		return stats, fail(job.CodeSnapshotFailed, err)
 	}
 	s := &saver{
-		ctx: ctx, tree: t, out: g, tar: tar.NewWriter(enc), stats: &stats,
+		ctx: ctx, tree: t, out: g, tar: tar.NewWriter(&sweeper{w: enc}), stats: &stats,
 		guard: newGuard(home, opt.StateDir),
 		links: make(map[fileID]string),
 		buf:   make([]byte, copyBuffer),
@@ -76,28 +64,24 @@ func Save(ctx context.Context, w io.Writer, home string, opt SaveOptions) (stats
 	return stats, fail(job.CodeSnapshotFailed, err)
 }
 
-func newEncoder(w io.Writer) (*zstd.Encoder, error) {
-	return zstd.NewWriter(w,
-		zstd.WithEncoderLevel(zstd.SpeedDefault),
-		zstd.WithWindowSize(encodeWindow),
-		zstd.WithEncoderConcurrency(min(runtime.GOMAXPROCS(0), maxEncoders)),
-		zstd.WithConcurrentBlocks(true),
-	)
-}
+// maxHeader is the most that names and attributes of an entry may take. Readers
+// refuse headers above 1 MiB.
+const maxHeader = 900 << 10
 
-// badHeader is the error of an entry that no tar header can describe.
-type badHeader struct{ err error }
+// errHeader is the error of an entry that no header can describe.
+var errHeader = errors.New("names and attributes are too long")
 
-func (e *badHeader) Error() string { return fmt.Sprintf("write header: %v", e.err) }
-
-// writeHeader tells an entry that does not fit the format from a failed write.
 func (s *saver) writeHeader(h *tar.Header) error {
-	err := s.tar.WriteHeader(h)
-	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) {
-		return &badHeader{err}
+	size := len(h.Name) + len(h.Linkname)
+	for key, value := range h.PAXRecords {
+		size += len(key) + len(value)
 	}
-	if err == nil {
-		s.stats.Entries++
+	if size > maxHeader {
+		return errHeader
 	}
-	return err
+	if err := s.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	s.stats.Entries++
+	return nil
 }

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -18,7 +17,7 @@ const (
 
 	// maxPadding is how many zeros may follow the end of an archive. GNU tar
 	// fills up its last record, which has 10 KiB unless told otherwise.
-	maxPadding = 1 << 20
+	maxPadding = 16 << 20
 
 	tarBlock = 512
 )
@@ -29,7 +28,7 @@ type source struct {
 	ctx   context.Context
 	in    *input
 	zstd  *zstd.Decoder
-	buf   *bufio.Reader
+	ahead *ahead // reads zstd
 	total int64
 	ended bool // the last block read was all zeros
 }
@@ -67,7 +66,7 @@ func (in *input) failure() error {
 func newSource(ctx context.Context, r io.Reader) (*source, error) {
 	in := &input{ctx: ctx, r: r}
 	dec, err := zstd.NewReader(in,
-		zstd.WithDecoderConcurrency(min(runtime.GOMAXPROCS(0), maxEncoders)),
+		zstd.WithDecoderConcurrency(min(runtime.GOMAXPROCS(0), 4)),
 		zstd.WithDecoderMaxWindow(maxWindow),
 		zstd.WithDecoderMaxMemory(1<<62),
 		zstd.WithDecoderLowmem(true),
@@ -75,16 +74,19 @@ func newSource(ctx context.Context, r io.Reader) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{ctx: ctx, in: in, zstd: dec, buf: bufio.NewReaderSize(dec, copyBuffer)}, nil
+	return &source{ctx: ctx, in: in, zstd: dec, ahead: newAhead(dec)}, nil
 }
 
-func (s *source) close() { s.zstd.Close() }
+func (s *source) close() {
+	s.ahead.close()
+	s.zstd.Close()
+}
 
 func (s *source) Read(p []byte) (int, error) {
 	if err := checkContext(s.ctx); err != nil {
 		return 0, err
 	}
-	n, err := s.buf.Read(p)
+	n, err := s.ahead.Read(p)
 	s.total += int64(n)
 	if n > 0 {
 		s.ended = n == tarBlock && isZero(p[:n])

@@ -34,6 +34,9 @@ func (s *saver) dir(ex matcher) error {
 		if err := s.skip(s.tree.at(d.name), s.entry(d, ex)); err != nil {
 			return err
 		}
+		if s.tree.here().fd < 0 {
+			return nil // moved away while we were below it, which was counted
+		}
 	}
 	return nil
 }
@@ -56,8 +59,7 @@ func (s *saver) skip(name string, err error) error {
 	if _, ok := errors.AsType[*stopError](err); ok {
 		return err
 	}
-	_, bad := errors.AsType[*badHeader](err)
-	if s.out.failed() || !(bad || vanished(err) || unreadable(err)) {
+	if s.out.failed() || !(err == errHeader || vanished(err) || unreadable(err)) {
 		return &stopError{name, err}
 	}
 	s.stats.Skipped++

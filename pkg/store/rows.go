@@ -31,6 +31,7 @@ type Row struct {
 	BootID      string
 	ControlPath string
 	Cgroup      string // directory of the job's control group; empty: it has none
+	Mark        uint64 // of the job's processes
 
 	// What makes a repeated request find the job it made before.
 	RequestKey  string // chosen by the client; empty: none
@@ -38,11 +39,11 @@ type Row struct {
 }
 
 const insertSQL = `INSERT INTO jobs (job_id, mode, cwd, terminal_cols, terminal_rows, status, exit_code, reason, message,
-	created_at, started_at, ended_at, updated_at, runner_pid, runner_start, boot_id, control_path, cgroup, request_key, request_hash)
-	VALUES (?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), ?)`
+	created_at, started_at, ended_at, updated_at, runner_pid, runner_start, boot_id, control_path, cgroup, mark, request_key, request_hash)
+	VALUES (?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), ?, NULLIF(?, ''), ?)`
 
 const selectSQL = `SELECT job_id, mode, cwd, terminal_cols, terminal_rows, status, exit_code, COALESCE(reason, ''), COALESCE(message, ''),
-	created_at, started_at, ended_at, COALESCE(runner_pid, 0), COALESCE(runner_start, 0), COALESCE(boot_id, ''), COALESCE(control_path, ''), COALESCE(cgroup, ''),
+	created_at, started_at, ended_at, COALESCE(runner_pid, 0), COALESCE(runner_start, 0), COALESCE(boot_id, ''), COALESCE(control_path, ''), COALESCE(cgroup, ''), COALESCE(mark, 0),
 	COALESCE(request_key, ''), request_hash FROM jobs`
 
 // An end before the start is a step of the wall clock, and no duration is negative.
@@ -53,7 +54,7 @@ const finishSQL = `UPDATE jobs SET status = ?, exit_code = ?, reason = NULLIF(?,
 func (s *Store) Insert(ctx context.Context, r Row) error {
 	_, err := s.insert.ExecContext(ctx, r.ID, r.Mode, r.Cwd, r.Terminal.Cols, r.Terminal.Rows, r.Status, r.ExitCode, r.Reason, r.Message,
 		formatTime(r.Created), formatTime(r.Started), formatTime(r.Ended), formatTime(r.Created),
-		r.RunnerPID, int64(r.RunnerStart), r.BootID, r.ControlPath, r.Cgroup, r.RequestKey, r.RequestHash)
+		r.RunnerPID, int64(r.RunnerStart), r.BootID, r.ControlPath, r.Cgroup, int64(r.Mark), r.RequestKey, r.RequestHash)
 	if err != nil {
 		return fmt.Errorf("insert job: %w", explain(err))
 	}
@@ -182,13 +183,13 @@ func (s *Store) query(ctx context.Context, q string, args ...any) ([]Row, error)
 func scan(row interface{ Scan(...any) error }) (Row, error) {
 	var r Row
 	var created, started, ended sql.NullString
-	var start int64
+	var start, mark int64
 	err := row.Scan(&r.ID, &r.Mode, &r.Cwd, &r.Terminal.Cols, &r.Terminal.Rows, &r.Status, &r.ExitCode, &r.Reason, &r.Message,
-		&created, &started, &ended, &r.RunnerPID, &start, &r.BootID, &r.ControlPath, &r.Cgroup, &r.RequestKey, &r.RequestHash)
+		&created, &started, &ended, &r.RunnerPID, &start, &r.BootID, &r.ControlPath, &r.Cgroup, &mark, &r.RequestKey, &r.RequestHash)
 	if err != nil {
 		return Row{}, err
 	}
 	r.Created, r.Started, r.Ended = parseTime(created), parseTime(started), parseTime(ended)
-	r.RunnerStart = uint64(start)
+	r.RunnerStart, r.Mark = uint64(start), uint64(mark)
 	return r, nil
 }

@@ -54,6 +54,7 @@ CREATE TABLE jobs (
 	boot_id       TEXT,
 	control_path  TEXT,
 	cgroup        TEXT,
+	mark          INTEGER,
 	request_key   TEXT,
 	request_hash  BLOB
 );
