@@ -207,3 +207,39 @@ func TestNoDescriptors(t *testing.T) {
 	}
 	wantExit(t, s.finish(res), "exited", 7)
 }
+
+// TestUnreadWindows: many clients that ask for the largest windows, of bytes
+// that are six times as long in JSON, and do not take them cost little.
+func TestUnreadWindows(t *testing.T) {
+	const clients = 100
+	s := startServer(t, serverOptions{})
+	job := s.run("head -c 600000 /dev/zero | tr '\\0' '\\001'", "stdio")
+	read := func() net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		const body = `{"timeout":0,"output_limit":524288}`
+		fmt.Fprintf(c, "POST /v1/jobs/%s/wait HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", job.JobID, s.token, len(body), body)
+		if _, err := c.Read(make([]byte, 1)); err != nil { // its answer is under way
+			t.Fatal(err)
+		}
+		return c
+	}
+	defer read().Close()
+	before := vmHWM(t, s.cmd.Process.Pid)
+	for range clients {
+		defer read().Close()
+	}
+	grown := vmHWM(t, s.cmd.Process.Pid) - before
+	t.Logf("%d KiB a client", grown/clients)
+	if !underRace && grown > clients*256 {
+		t.Errorf("%d clients cost %d KiB", clients, grown)
+	}
+	if h, err := s.Health(context.Background()); err != nil || h.Status != "ok" {
+		t.Errorf("health: %v", err)
+	}
+}

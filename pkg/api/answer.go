@@ -75,32 +75,19 @@ func envelope(code job.Code, message string) errorBody {
 
 // write sends a JSON body, which ends with a line feed.
 func write(w http.ResponseWriter, status int, body any) {
+	begin(w, status)
+	_ = json.NewEncoder(w).Encode(body) // the client is gone, if it fails
+}
+
+// begin begins an answer that has a JSON body.
+func begin(w http.ResponseWriter, status int) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Del("X-Content-Type-Options")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client is gone, if it fails
 }
 
 // The keys of the answers are the contract's; clients refuse any other.
-
-type resultBody struct {
-	ID         job.ID     `json:"job_id"`
-	Done       bool       `json:"done"`
-	Status     job.Status `json:"status"`
-	ExitCode   *int       `json:"exit_code"`
-	OutputPath string     `json:"output_path"`
-	Output     string     `json:"output"`
-	Offset     int64      `json:"offset"`
-	Truncated  bool       `json:"truncated"`
-}
-
-func writeResult(w http.ResponseWriter, r manager.Result) {
-	write(w, http.StatusOK, resultBody{
-		ID: r.ID, Done: r.Status.Terminal(), Status: r.Status, ExitCode: r.ExitCode,
-		OutputPath: r.OutputPath, Output: r.Window.Text, Offset: r.Window.Offset, Truncated: r.Window.More,
-	})
-}
 
 type viewBody struct {
 	ID       job.ID     `json:"job_id"`

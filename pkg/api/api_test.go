@@ -36,6 +36,7 @@ type jobs struct {
 	asked  []any
 	script string // of the last run
 	result manager.Result
+	output string // of the result, behind its Window.Begin
 	view   manager.View
 	views  []manager.View
 	raw    string
@@ -51,25 +52,41 @@ func (j *jobs) ask(args ...any) error {
 	return j.err
 }
 
+// answer is a result whose output lies in a file.
+func (j *jobs) answer(args ...any) (manager.Result, error) {
+	r := j.result
+	if err := j.ask(args...); err != nil || j.output == "" {
+		return r, err
+	}
+	f, err := os.CreateTemp(j.dir, "output*")
+	if err != nil {
+		return r, err
+	}
+	r.File = f
+	r.Window.Offset = r.Window.Begin + int64(len(j.output))
+	_, err = f.WriteAt([]byte(j.output), r.Window.Begin)
+	return r, errors.Join(err, os.Remove(f.Name()))
+}
+
 func (j *jobs) Spill() (*os.File, error) { return os.CreateTemp(j.dir, "spill*") }
 
 func (j *jobs) Run(_ context.Context, r manager.Request, w manager.WaitOptions) (manager.Result, error) {
 	j.script = string(r.Script.Text)
 	r.Script.Discard()
 	r.Script = manager.Script{}
-	return j.result, j.ask("run", r, w)
+	return j.answer("run", r, w)
 }
 
 func (j *jobs) Wait(_ context.Context, id job.ID, w manager.WaitOptions) (manager.Result, error) {
-	return j.result, j.ask("wait", id, w)
+	return j.answer("wait", id, w)
 }
 
 func (j *jobs) Tail(_ context.Context, id job.ID, limit int64) (manager.Result, error) {
-	return j.result, j.ask("tail", id, limit)
+	return j.answer("tail", id, limit)
 }
 
 func (j *jobs) Input(_ context.Context, id job.ID, text string, w manager.WaitOptions) (manager.Result, error) {
-	return j.result, j.ask("input", id, text, w)
+	return j.answer("input", id, text, w)
 }
 
 func (j *jobs) Resize(_ context.Context, id job.ID, t job.Terminal) (manager.View, error) {
@@ -172,12 +189,14 @@ var (
 
 func TestAnswers(t *testing.T) {
 	s := serve(t, "")
-	s.result = manager.Result{ID: id, Status: job.StatusRunning, OutputPath: "/p/output.log", Window: joblog.Window{Text: "<é\n\uFFFD", Offset: 9, More: true}}
-	running := `{"job_id":"` + id + `","done":false,"status":"running","exit_code":null,"output_path":"/p/output.log","output":"\u003cé\n` + "\uFFFD" + `","offset":9,"truncated":true}` + "\n"
+	s.result = manager.Result{ID: id, Status: job.StatusRunning, OutputPath: "/p/output.log", Window: joblog.Window{Begin: 1, More: true}}
+	s.output = "<é\n\xff\xe2\x82" // 7 bytes
+	running := `{"job_id":"` + id + `","done":false,"status":"running","exit_code":null,"output_path":"/p/output.log","output":"\u003cé\n` + "\uFFFD\uFFFD" + `","offset":8,"truncated":true}` + "\n"
 	s.want(t, "POST /v1/jobs/run", `{"script":"x"}`, 200, running)
 	s.want(t, "POST /v1/jobs/"+id+"/wait", `{}`, 200, running)
 	s.want(t, "POST /v1/jobs/"+id+"/input", `{"text":"x"}`, 200, running)
 	s.want(t, "GET /v1/jobs/"+id+"/log/tail", ``, 200, running)
+	s.output = ""
 	s.result = manager.Result{ID: id, Status: job.StatusExited, ExitCode: &seven, OutputPath: "/p"}
 	s.want(t, "POST /v1/jobs/"+id+"/wait", `{}`, 200,
 		`{"job_id":"`+id+`","done":true,"status":"exited","exit_code":7,"output_path":"/p","output":"","offset":0,"truncated":false}`+"\n")

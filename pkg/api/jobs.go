@@ -31,8 +31,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeResult(w, res)
-	return nil
+	return writeResult(w, res)
 }
 
 // maxKey bounds an idempotency key.
@@ -51,8 +50,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeResult(w, res)
-	return nil
+	return writeResult(w, res)
 }
 
 func (a *API) input(w http.ResponseWriter, r *http.Request) error {
@@ -74,8 +72,7 @@ func (a *API) input(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeResult(w, res)
-	return nil
+	return writeResult(w, res)
 }
 
 func (a *API) resize(w http.ResponseWriter, r *http.Request) error {
@@ -101,8 +98,7 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeResult(w, res)
-	return nil
+	return writeResult(w, res)
 }
 
 // raw sends the bytes of an output as they are, or the range asked for.

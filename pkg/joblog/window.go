@@ -9,17 +9,26 @@ import (
 	"shellctl/pkg/job"
 )
 
-// Window is a piece of an output.
+// Window is a piece of an output: the text of the bytes from Begin to Offset. It
+// does not hold the text, which [Window.WriteText] reads.
 type Window struct {
-	Text   string // valid UTF-8; bytes that are none show as U+FFFD
-	Offset int64  // byte position in the file just after the text
-	More   bool   // bytes that could be read now follow
+	Begin  int64
+	Offset int64 // byte position in the file just after the text
+	More   bool  // bytes that could be read now follow
 }
 
-// lookBehind is how far before an offset a character that covers it can begin.
-const lookBehind = utf8.UTFMax - 1
+// Empty reports whether the window has no text.
+func (w Window) Empty() bool { return w.Begin == w.Offset }
 
-// Page reads up to limit bytes of f from offset on.
+const (
+	// lookBehind is how far before an offset a character that covers it can begin.
+	lookBehind = utf8.UTFMax - 1
+
+	// edge is how many bytes around either end of a window tell where it lies.
+	edge = 8 * utf8.UTFMax
+)
+
+// Page finds the window of up to limit bytes of f from offset on.
 //
 // It splits no character: an offset inside one moves to its end, and a window
 // ends before a character that does not fit, unless nothing else would; then it
@@ -39,27 +48,43 @@ func Page(f *os.File, offset, limit int64, final bool) (Window, error) {
 	if offset > size {
 		return Window{}, job.Errorf(job.CodeInvalidOffset, "offset %d exceeds current file size %d", offset, size)
 	}
-	from := max(0, offset-lookBehind)
 	// A window that begins inside a character may end as far as two characters
 	// later, and one more tells whether anything follows.
-	to := min(size, offset+limit+3*utf8.UTFMax)
-	buf := make([]byte, to-from)
-	n, err := f.ReadAt(buf, from)
-	if err != nil && err != io.EOF {
-		return Window{}, fmt.Errorf("read output: %w", err)
+	from, to := max(0, offset-lookBehind), min(size, offset+limit+3*utf8.UTFMax)
+	buf, err := readAt(f, from, min(to, from+2*edge))
+	if err != nil {
+		return Window{}, err
 	}
-	buf = buf[:n]
-	to = from + int64(n)
-
-	complete := final || to < size // the end of buf is no character's missing rest
 	start := begin(buf, int(offset-from))
-	end := fit(buf, start, int(offset-from+limit), complete)
-	w := Window{Text: text(buf[start:end]), Offset: from + int64(end)}
+	w := Window{Begin: from + int64(start)}
+	if to-from > 2*edge {
+		// Large: only its ends are looked at. Any whole unit that lies before the
+		// limit is as good a beginning as the first, to find the last from.
+		from = min(size, offset+limit) - edge/2
+		if buf, err = readAt(f, from, to); err != nil {
+			return Window{}, err
+		}
+		start = begin(buf, lookBehind)
+	}
+	complete := final || from+int64(len(buf)) < size // the end of buf is no character's missing rest
+	end := fit(buf, start, int(offset+limit-from), complete)
+	w.Offset = from + int64(end)
 	w.More = w.Offset < size && fit(buf, end, end+1, complete) > end
 	return w, nil
 }
 
-// Tail reads the last limit bytes of f, or less to begin with a whole character.
+// readAt reads the bytes between two positions, or less at the end of the file.
+func readAt(f *os.File, from, to int64) ([]byte, error) {
+	buf := make([]byte, to-from)
+	n, err := f.ReadAt(buf, from)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("read output: %w", err)
+	}
+	return buf[:n], nil
+}
+
+// Tail finds the window of the last limit bytes of f, or less to begin with a
+// whole character.
 func Tail(f *os.File, limit int64, final bool) (Window, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -123,22 +148,4 @@ func unit(b []byte) int {
 		n++
 	}
 	return n
-}
-
-// text returns b as valid UTF-8.
-func text(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	out := make([]byte, 0, len(b)+len(b)/8)
-	for len(b) > 0 {
-		n := unit(b)
-		if utf8.Valid(b[:n]) {
-			out = append(out, b[:n]...)
-		} else {
-			out = append(out, "\uFFFD"...)
-		}
-		b = b[n:]
-	}
-	return string(out)
 }

@@ -3,6 +3,7 @@ package joblog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -63,7 +64,7 @@ func refer(data []byte) reference {
 }
 
 // page is what Page has to return.
-func (r reference) page(offset, limit int, final bool) Window {
+func (r reference) page(offset, limit int, final bool) shown {
 	ends := r.ends
 	start, first := offset, 0 // where the window begins, and with which of the texts
 	for i, end := range ends {
@@ -76,7 +77,7 @@ func (r reference) page(offset, limit int, final bool) Window {
 	if !final && r.cut && first < len(ends) {
 		ends = ends[:len(ends)-1]
 	}
-	w := Window{Offset: int64(start)}
+	w := shown{Offset: int64(start)}
 	last := first
 	for last < len(ends) && (last == first || ends[last] <= offset+limit) {
 		w.Text += r.texts[last]
@@ -139,13 +140,41 @@ func grow(t testing.TB, f *os.File, data []byte) {
 	}
 }
 
-func mustPage(t testing.TB, f *os.File, offset, limit int64, final bool) Window {
+// shown is a window with its text.
+type shown struct {
+	Text   string
+	Offset int64
+	More   bool
+}
+
+func show(f *os.File, w Window) (shown, error) {
+	var text strings.Builder
+	err := w.WriteText(f, &text)
+	if err == nil && w.Empty() != (text.Len() == 0) {
+		err = fmt.Errorf("%+v is empty, its text %q", w, &text)
+	}
+	return shown{text.String(), w.Offset, w.More}, err
+}
+
+func mustPage(t testing.TB, f *os.File, offset, limit int64, final bool) shown {
 	t.Helper()
 	w, err := Page(f, offset, limit, final)
 	if err != nil {
 		t.Fatalf("Page(%d, %d, %v): %v", offset, limit, final, err)
 	}
-	return w
+	s, err := show(f, w)
+	if err != nil {
+		t.Fatalf("text of Page(%d, %d, %v): %v", offset, limit, final, err)
+	}
+	return s
+}
+
+func tailOf(f *os.File, limit int64, final bool) (shown, error) {
+	w, err := Tail(f, limit, final)
+	if err != nil {
+		return shown{}, err
+	}
+	return show(f, w)
 }
 
 func TestPageEveryOffsetAndLimit(t *testing.T) {
@@ -217,17 +246,17 @@ func TestPagesOfGrowingFile(t *testing.T) {
 
 func TestPageHoldsIncompleteCharacterBack(t *testing.T) {
 	f := logFile(t, []byte("ok\xe2\x82"))
-	if got, want := mustPage(t, f, 0, 100, false), (Window{Text: "ok", Offset: 2}); got != want {
+	if got, want := mustPage(t, f, 0, 100, false), (shown{Text: "ok", Offset: 2}); got != want {
 		t.Errorf("while it grows: %#v, want %#v", got, want)
 	}
-	if got, want := mustPage(t, f, 2, 1, false), (Window{Offset: 2}); got != want {
+	if got, want := mustPage(t, f, 2, 1, false), (shown{Offset: 2}); got != want {
 		t.Errorf("of the half character: %#v, want %#v", got, want)
 	}
-	if got, want := mustPage(t, f, 0, 100, true), (Window{Text: "ok\uFFFD", Offset: 4}); got != want {
+	if got, want := mustPage(t, f, 0, 100, true), (shown{Text: "ok\uFFFD", Offset: 4}); got != want {
 		t.Errorf("at the end: %#v, want %#v", got, want)
 	}
 	grow(t, f, []byte("\xac"))
-	if got, want := mustPage(t, f, 2, 1, false), (Window{Text: "€", Offset: 5}); got != want {
+	if got, want := mustPage(t, f, 2, 1, false), (shown{Text: "€", Offset: 5}); got != want {
 		t.Errorf("once complete: %#v, want %#v", got, want)
 	}
 }
@@ -240,7 +269,7 @@ func TestPageOffsetPastEnd(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != job.CodeInvalidOffset || e.Message != "offset 6 exceeds current file size 5" {
 			t.Errorf("final %v: %#v", final, err)
 		}
-		if w := mustPage(t, f, 5, 10, final); w != (Window{Offset: 5}) {
+		if w := mustPage(t, f, 5, 10, final); w != (shown{Offset: 5}) {
 			t.Errorf("at the end, final %v: %+v", final, w)
 		}
 	}
@@ -252,7 +281,7 @@ func TestPageOfNoFile(t *testing.T) {
 	if _, err := Page(f, 0, 1, true); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Page: %v", err)
 	}
-	if _, err := Tail(f, 1, true); !errors.Is(err, os.ErrClosed) {
+	if _, err := tailOf(f, 1, true); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Tail: %v", err)
 	}
 }
@@ -282,16 +311,16 @@ func TestTail(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		got, err := Tail(f, int64(limit), true)
-		if err != nil || got != (Window{Text: want, Offset: 12}) {
+		got, err := tailOf(f, int64(limit), true)
+		if err != nil || got != (shown{Text: want, Offset: 12}) {
 			t.Errorf("Tail(%d) = %#v, %v, want %q", limit, got, err, want)
 		}
 	}
 	grow(t, f, []byte("\xf0\x9f"))
-	if got, err := Tail(f, 4, false); err != nil || got != (Window{Text: "z\n", Offset: 12}) {
+	if got, err := tailOf(f, 4, false); err != nil || got != (shown{Text: "z\n", Offset: 12}) {
 		t.Errorf("Tail of a growing file = %#v, %v", got, err)
 	}
-	if got, err := Tail(f, 4, true); err != nil || got != (Window{Text: "z\n\uFFFD", Offset: 14}) {
+	if got, err := tailOf(f, 4, true); err != nil || got != (shown{Text: "z\n\uFFFD", Offset: 14}) {
 		t.Errorf("Tail of an ended file = %#v, %v", got, err)
 	}
 }
@@ -299,7 +328,7 @@ func TestTail(t *testing.T) {
 // The end of a build log must be in the tail, however long its lines are.
 func TestTailAfterLongLine(t *testing.T) {
 	f := logFile(t, []byte(strings.Repeat("x", 200000)+"\nerror: build failed\n"))
-	w, err := Tail(f, 100, true)
+	w, err := tailOf(f, 100, true)
 	if err != nil || !strings.HasSuffix(w.Text, "x\nerror: build failed\n") || len(w.Text) != 100 {
 		t.Errorf("%#v, %v", w, err)
 	}

@@ -29,23 +29,19 @@ func (m *Manager) Input(ctx context.Context, id job.ID, text string, w WaitOptio
 		return Result{}, err
 	}
 	if f == nil {
-		return m.result(id, nil, joblog.Window{Offset: w.Offset}), nil
+		return m.noOutput(j, w)
 	}
-	defer f.Close() // only read from
 	wt := waiter{job: j, file: f, opt: w}
-	if err := wt.check(j.state()); err != nil {
-		return Result{}, err
+	if err = wt.check(j.state()); err == nil {
+		err = j.send(ctx, text, w.Timeout)
 	}
-	if err := j.send(ctx, text, w.Timeout); err != nil {
-		return Result{}, err
+	if err != nil {
+		return m.result(id, nil, joblog.Window{}, f, err)
 	}
 	wt.begin = time.Now()
 	wt.opt.Timeout = max(0, w.Timeout-time.Since(begin))
 	window, exit, err := wt.wait(ctx, m.closing)
-	if err != nil {
-		return Result{}, err
-	}
-	return m.result(id, exit, window), nil
+	return m.result(id, exit, window, f, err)
 }
 
 func notRunning(id job.ID) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,13 +22,30 @@ type WaitOptions struct {
 	IdleFlush time.Duration // answer when there is output and it has not grown for so long
 }
 
-// Result is a job with a window of its output.
+// Result is a job with a window of its output, which is not in memory: it is read
+// from the file when it is written on.
 type Result struct {
 	ID         job.ID
 	Status     job.Status
 	ExitCode   *int
 	OutputPath string
 	Window     joblog.Window
+	File       *os.File // nil: the window is empty
+}
+
+// WriteText writes the text of the window.
+func (r Result) WriteText(to io.Writer) error {
+	if r.File == nil {
+		return nil
+	}
+	return r.Window.WriteText(r.File, to)
+}
+
+// Close lets go of the output. It must be called.
+func (r Result) Close() {
+	if r.File != nil {
+		_ = r.File.Close() // only read from
+	}
 }
 
 // Wait answers at the first of: the job has ended; more output than the window
@@ -54,7 +72,6 @@ func (m *Manager) Tail(ctx context.Context, id job.ID, limit int64) (Result, err
 	if err != nil {
 		return Result{}, err
 	}
-	defer f.Close() // only read from
 	var exit *job.Exit
 	if j != nil {
 		exit = j.state().exit
@@ -63,7 +80,7 @@ func (m *Manager) Tail(ctx context.Context, id job.ID, limit int64) (Result, err
 	}
 	w, err := joblog.Tail(f, limit, exit != nil)
 	w.More = false
-	return m.result(id, exit, w), err
+	return m.result(id, exit, w, f, err)
 }
 
 // waitLive waits on a job of this server.
@@ -73,15 +90,11 @@ func (m *Manager) waitLive(ctx context.Context, j *liveJob, w WaitOptions) (Resu
 		return Result{}, err
 	}
 	if f == nil { // the client left or the server ends before the runner made the file
-		return m.result(j.row.ID, j.state().exit, joblog.Window{Offset: w.Offset}), nil
+		return m.noOutput(j, w)
 	}
-	defer f.Close() // only read from
 	wt := waiter{job: j, file: f, opt: w, begin: time.Now()}
 	window, exit, err := wt.wait(ctx, m.closing)
-	if err != nil {
-		return Result{}, err
-	}
-	return m.result(j.row.ID, exit, window), nil
+	return m.result(j.row.ID, exit, window, f, err)
 }
 
 // awaitOutput opens the output, which is there once the script runs or the job has ended.
@@ -121,7 +134,7 @@ func (w *waiter) wait(ctx context.Context, closing <-chan struct{}) (joblog.Wind
 		if final || !due.IsZero() && !now.Before(due) {
 			window, err := joblog.Page(w.file, w.opt.Offset, w.opt.Limit, s.exit != nil)
 			// Half a character alone is no output: go on waiting for its rest.
-			if err != nil || final || window.Text != "" || window.More {
+			if err != nil || final || !window.Empty() || window.More {
 				return window, s.exit, err
 			}
 			due = time.Time{}
@@ -187,17 +200,26 @@ func (m *Manager) endedResult(row store.Row, w WaitOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer f.Close() // only read from
 	window, err := joblog.Page(f, w.Offset, w.Limit, true)
-	return m.result(row.ID, rowExit(row), window), err
+	return m.result(row.ID, rowExit(row), window, f, err)
 }
 
-func (m *Manager) result(id job.ID, exit *job.Exit, w joblog.Window) Result {
-	r := Result{ID: id, Status: job.StatusRunning, OutputPath: m.OutputPath(id), Window: w}
+// noOutput is the result for a job that has no file yet.
+func (m *Manager) noOutput(j *liveJob, w WaitOptions) (Result, error) {
+	return m.result(j.row.ID, j.state().exit, joblog.Window{Begin: w.Offset, Offset: w.Offset}, nil, nil)
+}
+
+// result takes over the file of the window, and closes it if there was an error.
+func (m *Manager) result(id job.ID, exit *job.Exit, w joblog.Window, f *os.File, err error) (Result, error) {
+	r := Result{ID: id, Status: job.StatusRunning, OutputPath: m.OutputPath(id), Window: w, File: f}
+	if err != nil {
+		r.Close()
+		return Result{}, err
+	}
 	if exit != nil {
 		r.Status, r.ExitCode = exit.Status, exit.Code
 	}
-	return r
+	return r, nil
 }
 
 // openOutput opens the output of a job for reading.
