@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +40,7 @@ func CgroupBase() (string, error) {
 	if err := unix.Access(base, unix.W_OK); err != nil {
 		return "", fmt.Errorf("use cgroup %s: %w", base, err)
 	}
-	probe, err := NewCgroup(base, "probe-"+fmt.Sprint(os.Getpid()))
+	probe, err := NewCgroup(base, "probe")
 	if err != nil {
 		return "", err
 	}
@@ -79,9 +80,9 @@ func ownCgroup() (string, error) {
 	return "", errors.New("find own cgroup: none of version 2")
 }
 
-// NewCgroup makes a group.
+// NewCgroup makes a group. Its name tells whose it is.
 func NewCgroup(base, name string) (Cgroup, error) {
-	c := Cgroup{filepath.Join(base, cgroupPrefix+name)}
+	c := Cgroup{filepath.Join(base, fmt.Sprintf("%s%s-%d-%s", cgroupPrefix, pidNamespace(), os.Getpid(), name))}
 	if err := os.Mkdir(c.Path, 0o755); err != nil {
 		return c, fmt.Errorf("make cgroup: %w", err)
 	}
@@ -126,13 +127,29 @@ func (c Cgroup) Remove() (bool, error) {
 	return false, fmt.Errorf("remove cgroup: %w", err)
 }
 
-// SweepCgroups removes the groups below base that are empty.
+// pidNamespace names the namespace in which the pids of this process count.
+func pidNamespace() string {
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "0" // no /proc, no cgroups either
+	}
+	return strings.Trim(link, "pid:[]")
+}
+
+// SweepCgroups removes the empty groups below base that processes which are gone
+// have left there, and those of an earlier process with our pid. Call it before
+// making any: those of a living process may be about to be used.
 func SweepCgroups(base string) {
-	dirs, err := filepath.Glob(filepath.Join(base, cgroupPrefix+"*"))
+	ours := cgroupPrefix + pidNamespace() + "-"
+	dirs, err := filepath.Glob(filepath.Join(base, ours+"*"))
 	if err != nil {
 		return // the pattern is ours
 	}
 	for _, d := range dirs {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(d), ours), "-")
+		if _, err := os.Stat("/proc/" + owner); err == nil && owner != strconv.Itoa(os.Getpid()) {
+			continue
+		}
 		_, _ = Cgroup{d}.Remove() // not empty, or gone meanwhile
 	}
 }

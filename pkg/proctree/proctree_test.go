@@ -461,3 +461,38 @@ func TestBootID(t *testing.T) {
 		t.Errorf("%q", id)
 	}
 }
+
+// TestSweepCgroups: what a process that is gone has left is swept, what a living
+// one has made stays.
+func TestSweepCgroups(t *testing.T) {
+	base, err := CgroupBase()
+	if err != nil {
+		t.Logf("no control groups here: %v", err) // as for a plain user: nothing is made, nothing to sweep
+		return
+	}
+	mine, err := NewCgroup(base, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.SplitN(filepath.Base(mine.Path), "-", 4) // shellctl-NAMESPACE-PID-NAME
+	other := func(pid int) string {
+		path := filepath.Join(base, fmt.Sprintf("%s-%s-%d-test", parts[0], parts[1], pid))
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	living, gone := other(os.Getppid()), other(1<<22)
+	SweepCgroups(base)
+	if _, err := os.Stat(living); err != nil {
+		t.Error("the group of a living process was swept")
+	}
+	for _, path := range []string{gone, mine.Path} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s was not swept", path)
+		}
+	}
+	if err := os.Remove(living); err != nil {
+		t.Error(err)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"shellctl/pkg/sanitize"
 )
 
@@ -33,7 +35,7 @@ func (s *stream) pump() {
 	buf := make([]byte, readBuffer)
 	for {
 		s.arm()
-		n, err := s.f.Read(buf)
+		n, err := s.read(buf)
 		if n > 0 {
 			s.take(buf[:n])
 		}
@@ -50,6 +52,39 @@ func (s *stream) pump() {
 			return
 		}
 	}
+}
+
+// read waits for bytes and takes all that are there. A terminal gives them out in
+// pieces of 4 KiB at most, each of which would else be a write to the log.
+func (s *stream) read(buf []byte) (n int, err error) {
+	raw, err := s.f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	waited := raw.Read(func(fd uintptr) bool {
+		for n < len(buf) {
+			var k int
+			k, err = unix.Read(int(fd), buf[n:])
+			switch {
+			case err == nil && k > 0:
+				n += k
+			case err == nil:
+				err = io.EOF
+				return true
+			case errors.Is(err, unix.EINTR):
+			case errors.Is(err, unix.EAGAIN):
+				err = nil
+				return n > 0
+			default:
+				return true
+			}
+		}
+		return true
+	})
+	if n == 0 && waited != nil {
+		return 0, waited // the deadline
+	}
+	return n, err
 }
 
 // take hands bytes on.
