@@ -43,6 +43,10 @@ func (s Script) Discard() {
 // Spill makes a file for a script that is too large to hold in memory. It
 // becomes the script of the job without being copied.
 func (m *Manager) Spill() (*os.File, error) {
+	// Not before recovery has taken the names of what an earlier server left.
+	if err := m.opened(m.ctx); err != nil {
+		return nil, err
+	}
 	f, err := os.CreateTemp(filepath.Join(m.cfg.StateDir, jobsDir), spillName+"*")
 	if err != nil {
 		return nil, fmt.Errorf("make script file: %w", err)
