@@ -87,7 +87,7 @@ func (m *Manager) Run(ctx context.Context, r Request, w WaitOptions) (Result, er
 // launch makes a job and starts it. From here on it does not depend on the
 // request: a client that goes away leaves it running.
 func (m *Manager) launch(r Request, cwd string, env [][]byte, hash []byte) (*liveJob, error) {
-	if err := m.running.enter(m.cfg.Limits.MaxRunningJobs); err != nil {
+	if err := m.admit(); err != nil {
 		r.Script.Discard()
 		return nil, err
 	}
