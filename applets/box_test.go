@@ -111,7 +111,7 @@ func (b *box) command(argv ...string) *exec.Cmd {
 	if pid == 0 {
 		b.t.Fatal("the box has ended")
 	}
-	args := []string{"--target", strconv.Itoa(pid), "--pid", "--mount", "--net", "--uts", "--ipc", "--root", "--setuid", "1000", "--setgid", "1000", "--wd=/"}
+	args := []string{"--target", strconv.Itoa(pid), "--pid", "--mount", "--net", "--uts", "--ipc", "--root", "--setuid", "1000", "--setgid", "1000", "--wd"}
 	cmd := exec.Command("nsenter", append(args, argv...)...)
 	cmd.Env = b.cmd.Env
 	return cmd
