@@ -14,16 +14,29 @@ type slots struct {
 	n  int
 }
 
-// enter counts one more job, if the limit, of which 0 is none, and the
-// descriptors allow it.
+// admit counts one more job, if the limit of jobs and the descriptors allow it.
+func (m *Manager) admit() error {
+	if !m.pool.waits() { // a runner that waits has its descriptor already
+		if err := spareDescriptors(); err != nil {
+			return err
+		}
+	}
+	return m.running.enter(m.cfg.Limits.MaxRunningJobs)
+}
+
+// waits reports whether a runner waits for a job.
+func (p *pool) waits() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle) > 0
+}
+
+// enter counts one more job, if the limit allows it; 0 is no limit.
 func (s *slots) enter(limit int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if limit > 0 && s.n >= limit {
 		return job.Errorf(job.CodeTooManyJobs, "%d jobs are running, and %s allows no more", s.n, config.EnvMaxRunningJobs)
-	}
-	if err := spareDescriptors(); err != nil {
-		return err
 	}
 	s.n++
 	return nil

@@ -43,6 +43,10 @@ func (s Script) Discard() {
 // Spill makes a file for a script that is too large to hold in memory. It
 // becomes the script of the job without being copied.
 func (m *Manager) Spill() (*os.File, error) {
+	// Not before recovery has taken the names of what an earlier server left.
+	if err := m.opened(m.ctx); err != nil {
+		return nil, err
+	}
 	f, err := os.CreateTemp(filepath.Join(m.cfg.StateDir, jobsDir), spillName+"*")
 	if err != nil {
 		return nil, fmt.Errorf("make script file: %w", err)
@@ -83,7 +87,7 @@ func (m *Manager) Run(ctx context.Context, r Request, w WaitOptions) (Result, er
 // launch makes a job and starts it. From here on it does not depend on the
 // request: a client that goes away leaves it running.
 func (m *Manager) launch(r Request, cwd string, env [][]byte, hash []byte) (*liveJob, error) {
-	if err := m.running.enter(m.cfg.Limits.MaxRunningJobs); err != nil {
+	if err := m.admit(); err != nil {
 		r.Script.Discard()
 		return nil, err
 	}

@@ -174,7 +174,9 @@ func (m *Manager) attend(r *runner) {
 		case j == nil || msg.Job != j.row.ID:
 			// of a job that is over, or the greeting of an idle runner
 		case msg.Kind == control.KindExited && msg.Exit != nil:
-			m.ended(j, *msg.Exit)
+			if j.state().exit == nil { // a runner that is found again may say it twice
+				m.ended(j, *msg.Exit)
+			}
 		case msg.Kind == control.KindIdle:
 			r.mark--
 			m.putRunner(r)
