@@ -50,6 +50,8 @@ exec setpriv --reuid 1000 --regid 1000 --clear-groups "$@"
 // that run before, as root.
 func newBox(t testing.TB, setup string, env []string, argv ...string) *box {
 	t.Helper()
+	needRoot(t)
+	needTools(t, "unshare", "setpriv", "ip", "tini", "busybox")
 	b := &box{t: t, dir: tempDir(t, boxUser), gone: make(chan struct{}), log: new(bytes.Buffer)}
 	args := []string{"--pid", "--mount", "--net", "--uts", "--ipc", "--fork", "--kill-child", "sh", "-c", boxSetup, "sh"}
 	b.cmd = exec.Command("unshare", append(args, argv...)...)

@@ -382,6 +382,20 @@ func needRoot(t testing.TB) {
 	}
 }
 
+// needTools leaves out a test whose programs are missing, as needRoot does.
+func needTools(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err == nil {
+			continue
+		}
+		if os.Getenv("CI") != "" {
+			t.Fatalf("all tests must run here, and this one needs %s", name)
+		}
+		t.Skipf("needs %s", name)
+	}
+}
+
 // plainUser is an unprivileged user without a name.
 const plainUser = 54321
 
