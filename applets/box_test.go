@@ -50,6 +50,8 @@ exec setpriv --reuid 1000 --regid 1000 --clear-groups "$@"
 // that run before, as root.
 func newBox(t testing.TB, setup string, env []string, argv ...string) *box {
 	t.Helper()
+	needRoot(t)
+	needTools(t, "unshare", "setpriv", "ip", "tini", "busybox")
 	b := &box{t: t, dir: tempDir(t, boxUser), gone: make(chan struct{}), log: new(bytes.Buffer)}
 	args := []string{"--pid", "--mount", "--net", "--uts", "--ipc", "--fork", "--kill-child", "sh", "-c", boxSetup, "sh"}
 	b.cmd = exec.Command("unshare", append(args, argv...)...)
@@ -111,7 +113,7 @@ func (b *box) command(argv ...string) *exec.Cmd {
 	if pid == 0 {
 		b.t.Fatal("the box has ended")
 	}
-	args := []string{"--target", strconv.Itoa(pid), "--pid", "--mount", "--net", "--uts", "--ipc", "--root", "--setuid", "1000", "--setgid", "1000", "--wd=/"}
+	args := []string{"--target", strconv.Itoa(pid), "--pid", "--mount", "--net", "--uts", "--ipc", "--root", "--setuid", "1000", "--setgid", "1000", "--wd"}
 	cmd := exec.Command("nsenter", append(args, argv...)...)
 	cmd.Env = b.cmd.Env
 	return cmd

@@ -90,6 +90,7 @@ func examine(t *testing.T, p patient) (int, diagnosis) {
 
 // TestDoctor is on this machine, which must be fit for everything else here.
 func TestDoctor(t *testing.T) {
+	needRoot(t)
 	for _, uid := range []uint32{plainUser, 0} {
 		state := tempDir(t, uid) + "/new/deep"
 		code, d := examine(t, patient{uid: uid, env: []string{"SHELLCTL_AUTH_TOKEN=x"}, args: []string{"-state-dir", state}})
@@ -117,6 +118,7 @@ func TestDoctor(t *testing.T) {
 
 // TestDoctorFinds spoils one thing at a time.
 func TestDoctorFinds(t *testing.T) {
+	needRoot(t)
 	closed := tempDir(t, 0)
 	if err := os.Chmod(closed, 0o500); err != nil {
 		t.Fatal(err)

@@ -149,6 +149,8 @@ const isolationOff = "SHELLCTL_ENABLE_PATH_ISOLATION=false"
 // TestEscapes makes all attempts in both modes as a plain user, and makes them
 // without isolation too.
 func TestEscapes(t *testing.T) {
+	needRoot(t)
+	needTools(t, "python3", "gcc")
 	for _, mode := range []string{"stdio", "pty"} {
 		t.Run(mode, func(t *testing.T) {
 			s := newSite(t, plainUser)

@@ -24,6 +24,7 @@ func rootAttempts() []attempt {
 // TestEscapesAsRoot: a job of root is held as one of a plain user, and what is
 // hidden from it can be seen by root without isolation.
 func TestEscapesAsRoot(t *testing.T) {
+	needRoot(t)
 	list := append(fileAttempts(), stateAttempts()...)
 	for _, a := range processAttempts() {
 		if a.always = false; strings.HasPrefix(a.name, "descriptors") {
@@ -44,6 +45,7 @@ func TestEscapesAsRoot(t *testing.T) {
 // TestPrivateTerminals: where the runner may mount, a job has terminals and
 // shared memory of its own, and those of others have no name in it.
 func TestPrivateTerminals(t *testing.T) {
+	needRoot(t)
 	s := newSite(t, 0)
 	const script = `echo $(ls /dev/pts) $(tty); echo forged > $TTY; touch /dev/shm/private; ls /dev/shm
 		python3 -c "import os; m, s = os.openpty(); os.write(m, b'x\n'); print(os.ttyname(s), os.read(s, 2))"`

@@ -126,6 +126,8 @@ func tellFailure(s *testServer, res client.Result, mode string) string {
 
 // TestTools runs what agents use, in both modes, as a plain user and as root.
 func TestTools(t *testing.T) {
+	needRoot(t)
+	needTools(t, "git", "python3", "node", "npm", "gcc", "ssh-keygen", "script")
 	for name, uid := range map[string]uint32{"user": plainUser, "root": 0} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, serverOptions{uid: uid})
@@ -138,6 +140,8 @@ func TestTools(t *testing.T) {
 // TestToolsWithTerminals needs terminals: the policy "all", or a devpts that is
 // the job's alone.
 func TestToolsWithTerminals(t *testing.T) {
+	needRoot(t)
+	needTools(t, "python3", "script")
 	for _, opt := range []serverOptions{
 		{uid: plainUser, env: []string{"SHELLCTL_LANDLOCK_PTYS=all"}},
 		{uid: 0},

@@ -56,6 +56,9 @@ type serverOptions struct {
 // its jobs are removed and it is stopped.
 func startServer(t testing.TB, opt serverOptions) *testServer {
 	t.Helper()
+	if opt.uid != 0 {
+		needRoot(t)
+	}
 	if opt.home == "" {
 		opt.home = tempDir(t, opt.uid)
 	}
@@ -363,6 +366,34 @@ func installPrograms() (string, error) {
 		}
 	}
 	return dir, nil
+}
+
+// needRoot leaves out a test that another user can not do: to become a plain
+// user, to mount, to make namespaces. Where everything must be tested, nothing
+// is left out.
+func needRoot(t testing.TB) {
+	t.Helper()
+	switch {
+	case os.Geteuid() == 0:
+	case os.Getenv("CI") != "":
+		t.Fatal("all tests must run here, and this one needs root")
+	default:
+		t.Skip("needs root")
+	}
+}
+
+// needTools leaves out a test whose programs are missing, as needRoot does.
+func needTools(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err == nil {
+			continue
+		}
+		if os.Getenv("CI") != "" {
+			t.Fatalf("all tests must run here, and this one needs %s", name)
+		}
+		t.Skipf("needs %s", name)
+	}
 }
 
 // plainUser is an unprivileged user without a name.

@@ -16,6 +16,7 @@ import (
 
 // TestBadHome: a server that can not keep its record says so and ends.
 func TestBadHome(t *testing.T) {
+	needRoot(t)
 	for name, c := range map[string]struct {
 		setup, home string
 		want        []string
@@ -65,6 +66,7 @@ const upstreamTable = `CREATE TABLE jobs (job_id TEXT PRIMARY KEY, script_path T
 // TestUpstreamState starts on the state that the program before ours has left,
 // with a job that looks alive.
 func TestUpstreamState(t *testing.T) {
+	needRoot(t)
 	t.Parallel()
 	home := tempDir(t, plainUser)
 	state := filepath.Join(home, ".local/share/shellctl")
@@ -131,6 +133,7 @@ func layUpstream(t *testing.T, state string) {
 // TestCopyHome copies HOME, which holds the state, while jobs start, write and
 // end. OpenShell makes its snapshots so, and one error of cp loses one.
 func TestCopyHome(t *testing.T) {
+	needRoot(t)
 	t.Parallel()
 	s := startServer(t, serverOptions{uid: plainUser})
 	running := s.begin("while :; do echo line; sleep 0.01; done", "")

@@ -24,6 +24,8 @@ exec chroot --userspec=1000:1000 /mnt "$@"`
 // TestScratchRoot boots the scratch image's root with the server as its first
 // process: first as it is, then with a busybox laid into it.
 func TestScratchRoot(t *testing.T) {
+	needRoot(t)
+	needTools(t, "unshare", "busybox")
 	root := scratchRoot(t)
 	env := append([]string{"ROOT=" + root}, withToken...)
 	serve := []string{"shellctl", "serve", "--listen", "0.0.0.0:5004"}

@@ -28,16 +28,6 @@ func sh(t testing.TB, dir, command string) string {
 	return string(out)
 }
 
-// needTools skips a test where a program is missing.
-func needTools(t *testing.T, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("%s is not installed", name)
-		}
-	}
-}
-
 // listTree describes everything below a directory but the state.
 func listTree(t testing.TB, dir string) string {
 	t.Helper()

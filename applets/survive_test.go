@@ -222,6 +222,7 @@ func TestReboot(t *testing.T) {
 // TestPID1: the server as the first process of a pid namespace reaps strangers,
 // takes none for a job, and ends cleanly.
 func TestPID1(t *testing.T) {
+	needRoot(t)
 	s := startServer(t, serverOptions{wrap: []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}})
 	for range 5 {
 		res := s.run(`for i in $(seq 40); do sh -c 'setsid sleep 0.01 & exec true'; done; (setsid sh -c 'sleep 0.1' &); exit 4`, "stdio")
@@ -276,6 +277,7 @@ func TestSignalToTheGroup(t *testing.T) {
 // TestFullDisk: a job goes on when its output can not be written, its record
 // says so, nothing else breaks, and all works again when space is back.
 func TestFullDisk(t *testing.T) {
+	needRoot(t)
 	home := tempDir(t, 0)
 	if err := syscall.Mount("tmpfs", home, "tmpfs", 0, "size=2m"); err != nil {
 		t.Fatal(err)

@@ -37,6 +37,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 // TestRunInTerminal: in a terminal, keys, Ctrl-C and the size of the window go to
 // the job, and the terminal is left as it was.
 func TestRunInTerminal(t *testing.T) {
+	needTools(t, "python3")
 	script := `trap 'echo INT; exit 3' INT
 trap 'stty size' WINCH
 stty size

@@ -3,8 +3,11 @@ package stub_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"shellctl/pkg/stub"
 )
@@ -56,16 +59,30 @@ func TestPushStopsAtFirstFailure(t *testing.T) {
 }
 
 func TestUnreadableFile(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root reads everything")
-	}
 	_, c := newFake(t)
-	path := write(t, filepath.Join(t.TempDir(), "f"), "x")
-	if err := os.Chmod(path, 0); err != nil {
+	dir, err := os.MkdirTemp("", "stub-test-")
+	if err != nil {
 		t.Fatal(err)
 	}
-	_, err := c.UploadFile(t.Context(), path)
-	wantError(t, err, "open file: ", "permission denied")
+	defer os.RemoveAll(dir)
+	path := write(t, filepath.Join(dir, "f"), "x")
+	for name, mode := range map[string]os.FileMode{dir: 0o755, path: 0} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := make(chan error)
+	go func() {
+		if os.Geteuid() == 0 { // who reads everything: this thread shall not, and is not used again
+			runtime.LockOSThread()
+			if err := unix.Setfsuid(65534); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := c.UploadFile(t.Context(), path)
+		failed <- err
+	}()
+	wantError(t, <-failed, "open file: ", "permission denied")
 }
 
 func TestFileNameOfControlCharacters(t *testing.T) {
