@@ -54,6 +54,7 @@ func wantCode(t *testing.T, err error, code string) {
 // fails to start with an error and leaves nothing, or ends with what it has; with
 // space again the record has the end of each.
 func TestDiskFillsUp(t *testing.T) {
+	needRoot(t)
 	home := smallDisk(t, "size=4m")
 	s := startServer(t, serverOptions{home: home, env: []string{"SHELLCTL_ENABLE_PATH_ISOLATION=false"}})
 	defer s.cleanup() // before the file system goes
@@ -113,6 +114,7 @@ func TestDiskFillsUp(t *testing.T) {
 // TestNoMoreProcesses: where no process can be started, a job has failed for that
 // reason; running ones go on, and all is well again with the limit gone.
 func TestNoMoreProcesses(t *testing.T) {
+	needRoot(t)
 	const alone = 54399 // a user whose processes nobody else starts: they are counted together
 	s := startServer(t, serverOptions{uid: alone})
 	ctx := context.Background()
@@ -145,6 +147,7 @@ func TestNoMoreProcesses(t *testing.T) {
 
 // TestReadOnlyState: a server that can not write its state says so and ends.
 func TestReadOnlyState(t *testing.T) {
+	needRoot(t)
 	disk := smallDisk(t, "size=1m")
 	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
@@ -159,6 +162,7 @@ func TestReadOnlyState(t *testing.T) {
 // TestStateGetsReadOnly: while nothing can be made in the state directory, a job
 // is refused with the reason; running ones end as ever, also into the record.
 func TestStateGetsReadOnly(t *testing.T) {
+	needRoot(t)
 	s := startServer(t, serverOptions{uid: plainUser})
 	ctx := context.Background()
 	running := s.begin("echo up; read x; echo end; exit 3", "pty")
