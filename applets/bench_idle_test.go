@@ -16,9 +16,11 @@ import (
 func BenchmarkIdle(b *testing.B) {
 	b.Run("jobs=0", func(b *testing.B) {
 		s := shippedServer(b, serverOptions{})
-		s.run("true", "pty")
 		for b.Loop() {
 			pids := []int{s.cmd.Process.Pid}
+			s.run("true", "pty")
+			b.ReportMetric(rss(b, pids[0]), "used-rss-MB")
+			awaitRest(s)
 			b.ReportMetric(idleCPU(b, pids), "cpu-%")
 			b.ReportMetric(rss(b, pids[0]), "server-rss-MB")
 			b.ReportMetric(pss(b, pids[0]), "server-pss-MB")
@@ -42,7 +44,7 @@ func idleJobs(b *testing.B, mode string, n int) {
 	_, gate := s.openGate("gate")
 	s.run("true", mode)
 	ours := func() []int { return append(s.allRunners(), s.cmd.Process.Pid) }
-	<-time.After(time.Second)
+	awaitRest(s)
 	before := allPSS(b, ours())
 	for range n {
 		s.begin("read x <"+gate, mode)
@@ -61,6 +63,15 @@ func allPSS(b *testing.B, pids []int) float64 {
 		sum += pss(b, pid)
 	}
 	return sum
+}
+
+// awaitRest waits until the server has let go of the runners that stand ready, and
+// of memory with them. One that keeps some for good is measured with these.
+func awaitRest(s *testServer) {
+	for deadline := time.Now().Add(10 * time.Second); len(s.allRunners()) > 0 && time.Now().Before(deadline); {
+		<-time.After(50 * time.Millisecond)
+	}
+	<-time.After(time.Second)
 }
 
 // awaitRunners waits until a number of jobs has its script.
