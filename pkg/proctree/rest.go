@@ -2,8 +2,8 @@ package proctree
 
 import (
 	"bytes"
-	"fmt"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,30 +11,31 @@ import (
 // DropProgram gives back the pages of this process's own program file. The kernel
 // maps far around each place that was used once; what is needed again is mapped
 // again from the page cache.
+//
+// It leaves a dynamically linked program, as tests are, alone: the loader has
+// written to parts of it that look read-only since.
 func DropProgram() {
 	self, err := os.Readlink(Self)
 	if err != nil {
 		return // no /proc: the memory stays
 	}
-	maps, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		return // as above
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil || bytes.Contains(maps, []byte("/ld-")) {
+		return
 	}
-	var start, end uintptr
-	var perms string
-	ours := false
 	for line := range bytes.Lines(maps) {
-		if !bytes.HasPrefix(line, []byte("Anonymous:")) {
-			if n, err := fmt.Sscanf(string(line), "%x-%x %s", &start, &end, &perms); n == 3 && err == nil {
-				ours = bytes.Contains(line, []byte(self))
-			}
+		if !bytes.HasSuffix(bytes.TrimSpace(line), []byte(self)) {
 			continue
 		}
-		// Read-only does not mean never written: the loader relocates parts of a
-		// dynamically linked program, as tests are, and then takes the right away.
-		clean := bytes.Equal(bytes.Fields(line)[1], []byte("0"))
-		if ours && clean && (perms == "r-xp" || perms == "r--p") {
-			_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED) // then it stays
+		place, rest, _ := bytes.Cut(line, []byte(" "))
+		if perms := string(rest[:4]); perms != "r-xp" && perms != "r--p" {
+			continue // may have been written to
+		}
+		from, to, _ := bytes.Cut(place, []byte("-"))
+		start, err1 := strconv.ParseUint(string(from), 16, 64)
+		end, err2 := strconv.ParseUint(string(to), 16, 64)
+		if err1 == nil && err2 == nil {
+			_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_DONTNEED) // then it stays
 		}
 	}
 }
