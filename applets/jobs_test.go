@@ -208,7 +208,9 @@ os.execvp(sys.argv[1], sys.argv[1:])`
 		}
 	}
 	grace := 5.0
-	job := s.begin("sleep 100", "pty")
+	// Without exec there is a moment, while the shell forks, in which the shell
+	// itself loses a Ctrl-C.
+	job := s.begin("exec sleep 100", "pty")
 	if v, err := s.Terminate(context.Background(), job.JobID, &grace); err != nil || *v.ExitCode != 130 {
 		t.Errorf("Ctrl-C: %+v, %v", v, err)
 	}
