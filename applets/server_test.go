@@ -79,7 +79,8 @@ func (s *testServer) start() {
 	argv := append(append([]string{}, s.opt.wrap...), path, "serve", "--listen", "127.0.0.1:0")
 	argv = append(argv, s.opt.args...)
 	s.cmd = exec.Command(argv[0], argv[1:]...)
-	s.cmd.Env = append([]string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}, s.opt.env...)
+	// The race detector would hold up the end of each process for a second.
+	s.cmd.Env = append([]string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "GORACE=atexit_sleep_ms=0"}, s.opt.env...)
 	if !s.opt.noToken {
 		s.token = testToken
 		s.cmd.Env = append(s.cmd.Env, "SHELLCTL_AUTH_TOKEN="+testToken)
