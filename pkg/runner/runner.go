@@ -52,6 +52,9 @@ func settle() error {
 	if err := proctree.SetSubreaper(); err != nil {
 		return err
 	}
+	// For ps, which would show the link that we were started by. Before the next
+	// step, which closes the file; without /proc there is no ps either.
+	_ = os.WriteFile("/proc/self/comm", []byte("shellctl-runner"), 0)
 	if err := errors.Join(isolation.CloseOnExec(), isolation.HideProcess()); err != nil {
 		return err
 	}
