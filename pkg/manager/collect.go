@@ -216,7 +216,6 @@ func (m *Manager) clearLeftover(ended map[job.ID]bool) {
 			m.log.Warn("a leftover could not be removed", "path", path, "error", err)
 		}
 	}
-	m.gc.leftover = nil
 }
 
 func isCode(err error, code job.Code) bool {
