@@ -157,6 +157,7 @@ func TestDoctorFinds(t *testing.T) {
 }
 
 func TestDoctorTable(t *testing.T) {
+	needRoot(t)
 	code, out := runDoctor(t, patient{uid: plainUser})
 	for _, want := range []string{"CHECK ", "\nlandlock          ok    ABI ", "\nstate             warn  ", " lies in HOME", "-> give a --state-dir outside", "\nJobs can run safely here.\n"} {
 		if !strings.Contains(out, want) {

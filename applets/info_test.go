@@ -76,6 +76,7 @@ func TestInfoOff(t *testing.T) {
 
 // A private devpts is reported where a job really has one, and only there.
 func TestInfoTerminals(t *testing.T) {
+	needRoot(t)
 	for uid, want := range map[uint32]string{0: "private devpts", plainUser: "own: "} {
 		s := startServer(t, serverOptions{uid: uid})
 		if l := s.info().Isolation.Layer("ptys"); l.State != "enforced" || !strings.HasPrefix(l.Detail, want) {

@@ -17,6 +17,7 @@ import (
 // a runner. The runner turns them away by itself: before ABI 9 Landlock does not
 // keep anybody from connecting, and in HOME not even from looking.
 func TestControlSockets(t *testing.T) {
+	needRoot(t)
 	attempts := []attempt{
 		{name: "drive another job", script: `try control $JOB/control.sock`},
 		{name: "drive the own runner", script: `try control ${0%/*}/control.sock`},
@@ -36,6 +37,7 @@ func TestControlSockets(t *testing.T) {
 
 // A socket file outside is out of reach from ABI 9 on, and the report says so.
 func TestSocketFiles(t *testing.T) {
+	needRoot(t)
 	s := newSite(t, plainUser)
 	failed := s.try([]attempt{{name: "connect", script: `try connect $SOCKET`}}, "stdio")
 	want := ""
@@ -50,6 +52,7 @@ func TestSocketFiles(t *testing.T) {
 // TestTypesIntoNoTerminal is about TIOCSTI, which types for somebody else. The
 // kernel may refuse it by itself, with another error.
 func TestTypesIntoNoTerminal(t *testing.T) {
+	needRoot(t)
 	b, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti")
 	refused := err == nil && strings.TrimSpace(string(b)) == "0"
 	list := []attempt{{name: "type", script: `try type_into /dev/tty`}}
@@ -66,6 +69,7 @@ const killers = plainUser + 7
 
 // TestKillsEverything has a job kill whatever it may.
 func TestKillsEverything(t *testing.T) {
+	needRoot(t)
 	const script = "trap '' TERM; kill -TERM -1; kill -KILL -1"
 	s := newSite(t, killers)
 	s.run(script, "stdio")
@@ -81,6 +85,7 @@ func TestKillsEverything(t *testing.T) {
 // can look. A job without isolation sees the environment of its neighbours, but
 // the token it finds nowhere.
 func TestSecrets(t *testing.T) {
+	needRoot(t)
 	const script = `for f in /proc/[0-9]*; do
 		tr '\0' '\n' < $f/cmdline; tr '\0' '\n' < $f/environ
 	done 2>/dev/null; env; cat /proc/$SERVER/cmdline /proc/$RUNNER/cmdline | tr '\0' ' '; echo; echo all read`
@@ -127,6 +132,7 @@ print([l.split()[1] for l in open('/proc/self/status') if l.startswith(('NoNewPr
 
 // TestJobsDoNotWiden has a request name everything that could open more.
 func TestJobsDoNotWiden(t *testing.T) {
+	needRoot(t)
 	s := newSite(t, plainUser)
 	root := filepath.Join(s.path("home"), "root") // a link to /
 	own(t, plainUser, os.Symlink("/", root), s.path("home"))
@@ -166,6 +172,7 @@ func TestJobsDoNotWiden(t *testing.T) {
 // TestLayouts: a HOME and a workspace beside it are both writable; with the cwd
 // in HOME the workspace is not.
 func TestLayouts(t *testing.T) {
+	needRoot(t)
 	s := newSite(t, plainUser)
 	for cwd, want := range map[string]string{s.path("out"): "home out ", s.path("home/sub"): "home "} {
 		res := s.runWith(client.RunRequest{Cwd: cwd, Script: fmt.Sprintf(
@@ -179,6 +186,7 @@ func TestLayouts(t *testing.T) {
 // TestDeletesItsPlace has a job take away what it stands on; the next job gets a
 // clear answer, and the server goes on.
 func TestDeletesItsPlace(t *testing.T) {
+	needRoot(t)
 	s := newSite(t, plainUser)
 	ws := s.path("home/ws")
 	for _, ruin := range []string{`rmdir "$PWD"`, `chmod 0 "$PWD"`} {

@@ -498,6 +498,7 @@ func TestMarkersAreText(t *testing.T) {
 
 // TestDescriptorsStay: thousands of ends, good and bad, leave nothing open.
 func TestDescriptorsStay(t *testing.T) {
+	needRoot(t)
 	s := startServer(t, serverOptions{})
 	count := func() int {
 		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))

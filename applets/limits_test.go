@@ -179,6 +179,7 @@ func TestFewDescriptors(t *testing.T) {
 // TestNoDescriptors: connections use up all descriptors. The server waits for
 // some to be free again, without burning the processor, and its jobs go on.
 func TestNoDescriptors(t *testing.T) {
+	needRoot(t)
 	s := startServer(t, serverOptions{wrap: []string{"sh", "-c", `ulimit -n 64; exec "$@"`, "sh"}})
 	job := s.begin("echo up; read x; exit 7", "pty")
 	s.until(job.JobID, "up")

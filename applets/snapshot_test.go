@@ -90,6 +90,7 @@ const mixedTree = `mkdir -p d/e empty closed; printf hello > d/f; ln d/f d/hard;
 
 // TestSnapshotRoundTrip: the home of one server becomes that of another.
 func TestSnapshotRoundTrip(t *testing.T) {
+	needRoot(t)
 	for name, opt := range map[string]serverOptions{"root": {}, "plain user": {uid: plainUser}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +118,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 // TestRestoreTar: an archive of GNU tar and zstd restores through the API, and
 // both read what a save sends.
 func TestRestoreTar(t *testing.T) {
+	needRoot(t)
 	needTools(t, "tar", "zstd")
 	s := startServer(t, serverOptions{})
 	from, to := tempDir(t, 0), tempDir(t, 0)

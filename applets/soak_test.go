@@ -19,6 +19,7 @@ var soakTime = flag.Duration("soak", 20*time.Second, "how long TestSoak runs")
 // and looks at the server at rest after each: what it takes must not grow from the
 // first part to the last.
 func TestSoak(t *testing.T) {
+	needRoot(t)
 	s := startServer(t, serverOptions{
 		args: []string{"--gc-interval-seconds", "1", "--gc-finished-job-retention-seconds", "1"},
 		env:  []string{"GORACE=atexit_sleep_ms=0"},
