@@ -104,6 +104,11 @@ type Exit struct {
 	EndedAt time.Time `json:"ended_at"`
 }
 
+// StartFailed is the end, at this moment, of a job that could not be started.
+func StartFailed(cause error) Exit {
+	return Exit{Status: StatusFailed, Reason: ReasonStartFailed, Message: cause.Error(), EndedAt: Now()}
+}
+
 // Files in the directory of a job.
 const (
 	ScriptFile  = "script"
@@ -116,6 +121,9 @@ const (
 // TimeFormat is the form of every time that clients and the record see:
 // UTC in whole seconds.
 const TimeFormat = "2006-01-02T15:04:05Z"
+
+// Now is the wall clock in the precision of [TimeFormat].
+func Now() time.Time { return time.Now().UTC().Truncate(time.Second) }
 
 // Code classifies an error for machines. The API maps each to one HTTP status.
 type Code string
@@ -155,6 +163,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// Unknown is the error for an ID that names no job.
+func Unknown() *Error { return Errorf(CodeJobNotFound, "Unknown job id") }
 
 // Errorf returns an *Error with a formatted message.
 func Errorf(code Code, format string, args ...any) *Error {

@@ -171,14 +171,14 @@ func (m *Manager) vanished(j *liveJob) *job.Exit {
 	}
 	m.killLost(j)
 	if j.isStopped() {
-		return &job.Exit{Status: job.StatusTerminated, Reason: job.ReasonTerminated, EndedAt: now()}
+		return &job.Exit{Status: job.StatusTerminated, Reason: job.ReasonTerminated, EndedAt: job.Now()}
 	}
 	reason := job.ReasonRunnerLost
 	if j.row.BootID != m.boot {
 		reason = job.ReasonRebooted
 	}
 	m.log.Warn("a job was lost", "job_id", j.row.ID, "reason", reason)
-	return &job.Exit{Status: job.StatusLost, Reason: reason, EndedAt: now()}
+	return &job.Exit{Status: job.StatusLost, Reason: reason, EndedAt: job.Now()}
 }
 
 // lostKillTime bounds the clearing up after one job; a process in an

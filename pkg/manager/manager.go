@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"shellctl/pkg/config"
 	"shellctl/pkg/control"
@@ -193,7 +192,3 @@ func (m *Manager) dir(id job.ID) string { return filepath.Join(m.cfg.StateDir, j
 
 // OutputPath is where the output of a job lies.
 func (m *Manager) OutputPath(id job.ID) string { return filepath.Join(m.dir(id), job.OutputFile) }
-
-func unknown() error { return job.Errorf(job.CodeJobNotFound, "Unknown job id") }
-
-func now() time.Time { return time.Now().UTC().Truncate(time.Second) }

@@ -165,7 +165,7 @@ func isShebang(s Script) bool {
 func (m *Manager) start(id job.ID, req Request, cwd string, env [][]byte, hash []byte) (*liveJob, error) {
 	row := store.Row{
 		ID: id, Mode: req.Mode, Cwd: cwd, Terminal: req.Terminal, Status: job.StatusRunning,
-		Created: now(), Started: now(), BootID: m.boot, ControlPath: m.controlPath(id),
+		Created: job.Now(), Started: job.Now(), BootID: m.boot, ControlPath: m.controlPath(id),
 		RequestKey: req.Key, RequestHash: hash,
 	}
 	ctx := context.WithoutCancel(m.ctx)
@@ -218,7 +218,7 @@ func (m *Manager) hire(ctx context.Context, row store.Row) (*liveJob, error) {
 // startFailed records a job for which not even a runner could be started.
 func (m *Manager) startFailed(ctx context.Context, row store.Row, cause error) (*liveJob, error) {
 	m.log.Error("a job could not be started", "job_id", row.ID, "error", cause)
-	exit := job.Exit{Status: job.StatusFailed, Reason: job.ReasonStartFailed, Message: cause.Error(), EndedAt: now()}
+	exit := job.StartFailed(cause)
 	row.Status, row.Reason, row.Message, row.Ended = exit.Status, exit.Reason, exit.Message, exit.EndedAt
 	if err := os.WriteFile(m.OutputPath(row.ID), nil, 0o600); err != nil {
 		return nil, errors.Join(cause, err)

@@ -109,7 +109,7 @@ func (m *Manager) delete(j *liveJob, id job.ID, grace time.Duration) error {
 	}
 	m.gc.forget(id)
 	if !existed {
-		return unknown() // by another call
+		return job.Unknown() // by another call
 	}
 	if err := os.RemoveAll(m.dir(id)); err != nil {
 		return fmt.Errorf("remove job directory: %w", err)

@@ -227,7 +227,7 @@ func (m *Manager) openOutput(id job.ID) (*os.File, error) {
 	f, err := os.Open(m.OutputPath(id))
 	if errors.Is(err, os.ErrNotExist) {
 		if _, derr := os.Stat(m.dir(id)); derr != nil {
-			return nil, unknown() // deleted this moment
+			return nil, job.Unknown() // deleted this moment
 		}
 		f, err = os.Open(os.DevNull) // never made: empty
 	}
@@ -263,7 +263,7 @@ func (m *Manager) OpenStream(ctx context.Context, id job.ID, stderr bool) (*os.F
 // lookup finds a job: as live, or by its row.
 func (m *Manager) lookup(ctx context.Context, id job.ID) (*liveJob, store.Row, error) {
 	if !id.Valid() {
-		return nil, store.Row{}, unknown()
+		return nil, store.Row{}, job.Unknown()
 	}
 	if err := m.opened(ctx); err != nil {
 		return nil, store.Row{}, err

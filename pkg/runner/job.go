@@ -57,7 +57,7 @@ func newJob(start control.Start, reaper *proctree.Reaper) *runningJob {
 // can read all of the output.
 func (j *runningJob) run(l *link) job.Exit {
 	if err := j.openLogs(); err != nil {
-		return failed(err)
+		return job.StartFailed(err)
 	}
 	if exit := j.launch(l); exit != nil {
 		j.closeAll()
@@ -141,7 +141,7 @@ func (j *runningJob) hangUp() {
 
 // exit closes the logs and says how the job ended.
 func (j *runningJob) exit(status unix.WaitStatus, terminated bool) job.Exit {
-	e := job.Exit{Status: job.StatusExited, Reason: job.ReasonExited, EndedAt: now()}
+	e := job.Exit{Status: job.StatusExited, Reason: job.ReasonExited, EndedAt: job.Now()}
 	code := status.ExitStatus()
 	if status.Signaled() {
 		code = 128 + int(status.Signal())
@@ -309,17 +309,11 @@ func (j *runningJob) discard() {
 	}
 }
 
-func failed(err error) job.Exit {
-	return job.Exit{Status: job.StatusFailed, Reason: job.ReasonStartFailed, Message: err.Error(), EndedAt: now()}
-}
-
 // exited is the end of a job whose script could not be executed: the text went
 // where the script's errors would have gone.
 func exited(code int, format string, args ...any) *job.Exit {
 	return &job.Exit{
 		Status: job.StatusExited, Code: &code, Reason: job.ReasonStartFailed,
-		Message: fmt.Sprintf(format, args...), EndedAt: now(),
+		Message: fmt.Sprintf(format, args...), EndedAt: job.Now(),
 	}
 }
-
-func now() time.Time { return time.Now().UTC().Truncate(time.Second) }

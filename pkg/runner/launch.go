@@ -65,7 +65,7 @@ func (j *runningJob) launchConfined(l *link, prog program) *job.Exit {
 	}
 	files, done, err := j.connect(l)
 	if err != nil {
-		e := failed(err)
+		e := job.StartFailed(err)
 		return &e
 	}
 	defer done()
@@ -216,7 +216,7 @@ func (j *runningJob) foreground(pid int) {
 // not start anything.
 func notSpawned(prog program, err error) *job.Exit {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-		e := failed(fmt.Errorf("start script: %w", err))
+		e := job.StartFailed(fmt.Errorf("start script: %w", err))
 		return &e
 	}
 	return exited(exitNotExecuted, "exec %s: %v", prog.path, err)

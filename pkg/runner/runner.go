@@ -17,6 +17,7 @@ import (
 
 	"shellctl/pkg/control"
 	"shellctl/pkg/isolation"
+	"shellctl/pkg/job"
 	"shellctl/pkg/proctree"
 )
 
@@ -107,7 +108,7 @@ func runJob(l *link, start control.Start, reaper *proctree.Reaper) (bool, error)
 	_ = proctree.Mark(start.Mark)
 	j := newJob(start, reaper)
 	if err := l.take(j); err != nil {
-		return false, errors.Join(err, l.report(failed(err), start))
+		return false, errors.Join(err, l.report(job.StartFailed(err), start))
 	}
 	exit := j.run(l)
 	err := errors.Join(writeExit(start.Dir, exit), l.report(exit, start))

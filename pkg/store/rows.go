@@ -86,7 +86,7 @@ func (s *Store) Finish(ctx context.Context, id job.ID, e job.Exit) (bool, error)
 func (s *Store) Get(ctx context.Context, id job.ID) (Row, error) {
 	r, err := scan(s.get.QueryRowContext(ctx, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return Row{}, job.Errorf(job.CodeJobNotFound, "Unknown job id")
+		return Row{}, job.Unknown()
 	}
 	if err != nil {
 		return Row{}, fmt.Errorf("read job: %w", err)
@@ -102,7 +102,7 @@ func (s *Store) ByKey(ctx context.Context, key string) (Row, error) {
 		return Row{}, err
 	}
 	if len(rows) == 0 {
-		return Row{}, job.Errorf(job.CodeJobNotFound, "Unknown job id")
+		return Row{}, job.Unknown()
 	}
 	return rows[0], nil
 }
