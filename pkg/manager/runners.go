@@ -230,17 +230,11 @@ func (m *Manager) spawn() (_ *runner, err error) {
 }
 
 // fork starts the process of a runner.
-func (m *Manager) fork(cgroup string, control *os.File) (pid int, err error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer null.Close() // nothing to lose
-	attr := &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   []string{"GOMAXPROCS=1"}, // one thing at a time is all that a runner does
-		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), control.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+func (m *Manager) fork(cgroup string, control *os.File) (int, error) {
+	attr := syscall.ProcAttr{
+		Dir: "/",
+		Env: []string{"GOMAXPROCS=1"}, // one thing at a time is all that a runner does
+		Sys: &syscall.SysProcAttr{Setsid: true},
 	}
 	if cgroup != "" {
 		group, err := proctree.Cgroup{Path: cgroup}.Open()
@@ -250,12 +244,8 @@ func (m *Manager) fork(cgroup string, control *os.File) (pid int, err error) {
 		defer group.Close() // a directory
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(group.Fd())
 	}
-	err = m.reaper.Start(func() (int, error) {
-		var err error
-		pid, err = syscall.ForkExec(proctree.Self, []string{"shellctl-runner"}, attr)
-		return pid, err
-	}, func(unix.WaitStatus) {}) // the end of its connection tells
-	return pid, err
+	ended := func(unix.WaitStatus) {} // the end of its connection tells
+	return m.reaper.StartSelf([]string{"shellctl-runner"}, attr, ended, control)
 }
 
 // newMark returns a mark for the first job of a runner; those of its later ones

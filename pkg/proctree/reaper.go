@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,6 +57,27 @@ func (r *Reaper) Start(fork func() (pid int, err error), exited func(unix.WaitSt
 	r.exited[pid] = exited
 	r.none = false
 	return nil
+}
+
+// StartSelf starts another applet of the running program, by the name in argv, and
+// returns its pid. Its three streams are the null device, its further descriptors
+// are files, from 3 on; the Files of attr are not looked at. exited is as for Start.
+func (r *Reaper) StartSelf(argv []string, attr syscall.ProcAttr, exited func(unix.WaitStatus), files ...*os.File) (pid int, err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer null.Close() // nothing to lose
+	attr.Files = []uintptr{null.Fd(), null.Fd(), null.Fd()}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	err = r.Start(func() (int, error) {
+		var err error
+		pid, err = syscall.ForkExec(Self, argv, &attr)
+		return pid, err
+	}, exited)
+	return pid, err
 }
 
 // Changed returns a channel that is closed after the next child was reaped, and

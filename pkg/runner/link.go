@@ -15,7 +15,6 @@ import (
 
 	"shellctl/pkg/control"
 	"shellctl/pkg/job"
-	"shellctl/pkg/proctree"
 )
 
 // link is the runner's side of the connection to whichever server lives.
@@ -296,17 +295,8 @@ func (l *link) recordByHand(exit job.Exit, start control.Start) error {
 		"--exit-code", code, "--ended-at", exit.EndedAt.UTC().Format(job.TimeFormat),
 		"--status", string(exit.Status), "--reason", exit.Reason, "--message", exit.Message,
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("record exit: %w", err)
-	}
-	defer null.Close() // nothing to lose
-	attr := &syscall.ProcAttr{Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}}
 	ended := make(chan unix.WaitStatus, 1)
-	err = reaper.Start(func() (int, error) {
-		return syscall.ForkExec(proctree.Self, argv, attr)
-	}, func(st unix.WaitStatus) { ended <- st })
-	if err != nil {
+	if _, err := reaper.StartSelf(argv, syscall.ProcAttr{}, func(st unix.WaitStatus) { ended <- st }); err != nil {
 		return fmt.Errorf("record exit: %w", err)
 	}
 	if st := <-ended; st.ExitStatus() != 0 {
