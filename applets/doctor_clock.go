@@ -1,14 +1,10 @@
 package applets
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"shellctl/pkg/proctree"
 )
 
 // oldest is before any release of this program: no clock is right that shows less.
@@ -40,33 +36,9 @@ func checkClock() finding {
 }
 
 func checkCgroup() finding {
-	dir, err := ownCgroup()
-	if err == nil {
-		sub := filepath.Join(dir, fmt.Sprintf("shellctl-doctor-%d", os.Getpid()))
-		if err = os.Mkdir(sub, 0o755); err == nil {
-			err = os.Remove(sub)
-		}
-	}
+	dir, err := proctree.CgroupBase()
 	if err != nil {
 		return warned("cgroup", err.Error(), "nothing depends on it; limit jobs by SHELLCTL_RLIMIT_*, all together by the container")
 	}
 	return ok("cgroup", "groups can be made below "+dir)
-}
-
-// ownCgroup returns the directory of this process in the cgroup v2 hierarchy.
-func ownCgroup() (string, error) {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(b)) {
-		path, isV2 := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-			var fs unix.Statfs_t
-			if isV2 && unix.Statfs(mount, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC {
-				return filepath.Join(mount, path), nil
-			}
-		}
-	}
-	return "", errors.New("no cgroup v2 is mounted")
 }
