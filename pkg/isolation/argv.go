@@ -3,7 +3,6 @@ package isolation
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -18,39 +17,20 @@ func HideArguments(values ...string) error {
 	if len(values) == 0 {
 		return nil
 	}
-	if err := hideArguments(values); err != nil {
-		return fmt.Errorf("hide arguments: %w", err)
-	}
-	return nil
-}
-
-func hideArguments(values []string) error {
-	block, err := os.ReadFile("/proc/self/cmdline")
-	if err != nil {
-		return err
-	}
-	at, err := statAddress(argStart)
-	if err != nil {
-		return err
-	}
-	mem, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer mem.Close()
-	for arg := range bytes.SplitAfterSeq(block, []byte{0}) {
-		text := string(bytes.TrimSuffix(arg, []byte{0}))
+	err := rewriteBlock("/proc/self/cmdline", argStart, func(arg []byte) bool {
+		text := bytes.TrimSuffix(arg, []byte{0})
+		shown, hidden := string(text), false
 		for _, v := range values {
-			if text != v && !strings.HasSuffix(text, "="+v) {
-				continue
-			}
-			// Never a NUL: then the kernel would look for a title set by the program.
-			stars := bytes.Repeat([]byte("*"), len(v))
-			if _, err := mem.WriteAt(stars, at+int64(len(text)-len(v))); err != nil {
-				return err
+			if shown == v || strings.HasSuffix(shown, "="+v) {
+				// Never a NUL: then the kernel would look for a title set by the program.
+				copy(text[len(text)-len(v):], bytes.Repeat([]byte("*"), len(v)))
+				hidden = true
 			}
 		}
-		at += int64(len(arg))
+		return hidden
+	})
+	if err != nil {
+		return fmt.Errorf("hide arguments: %w", err)
 	}
 	return nil
 }

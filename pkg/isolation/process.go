@@ -36,26 +36,41 @@ func TakeSecret(name string) (string, error) {
 // wipeEnviron blanks the value in the block on the stack that the process got
 // its environment in. The runtime has copied it.
 func wipeEnviron(name string) error {
-	block, err := os.ReadFile("/proc/self/environ")
+	err := rewriteBlock("/proc/self/environ", environStart, func(entry []byte) bool {
+		value, found := bytes.CutPrefix(entry, []byte(name+"="))
+		clear(value)
+		return found
+	})
 	if err != nil {
 		return fmt.Errorf("wipe %s: %w", name, err)
 	}
-	start, err := statAddress(environStart)
+	return nil
+}
+
+// rewriteBlock changes strings on the stack that the kernel shows as a file, each
+// with its NUL. edit gets a copy of each, which it changes in place, and reports
+// whether it did. field says where the block begins.
+func rewriteBlock(file string, field int, edit func(entry []byte) bool) error {
+	block, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("wipe %s: %w", name, err)
+		return err
+	}
+	at, err := statAddress(field)
+	if err != nil {
+		return err
 	}
 	mem, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("wipe %s: %w", name, err)
+		return err
 	}
 	defer mem.Close()
 	for entry := range bytes.SplitAfterSeq(block, []byte{0}) {
-		if value, ok := bytes.CutPrefix(entry, []byte(name+"=")); ok {
-			if _, err := mem.WriteAt(make([]byte, len(value)), start+int64(len(name)+1)); err != nil {
-				return fmt.Errorf("wipe %s: %w", name, err)
+		if edit(entry) {
+			if _, err := mem.WriteAt(entry, at); err != nil {
+				return err
 			}
 		}
-		start += int64(len(entry))
+		at += int64(len(entry))
 	}
 	return nil
 }
