@@ -103,14 +103,14 @@ type Runner struct {
 // RunnerFromEnv reads the runner's settings from the server's environment.
 func RunnerFromEnv() (Runner, error) {
 	r := Runner{DrainGrace: DefaultDrainGrace, MaxOutputBytes: DefaultMaxOutputBytes}
-	if s := strings.TrimSpace(os.Getenv(EnvDrainGrace)); s != "" {
+	if s := envText(EnvDrainGrace); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 || d > MaxDrain {
 			return r, fmt.Errorf("read %s: %q is not a duration from 0s to %v", EnvDrainGrace, s, MaxDrain)
 		}
 		r.DrainGrace = d
 	}
-	if s := strings.TrimSpace(os.Getenv(EnvMaxOutputBytes)); s != "" {
+	if s := envText(EnvMaxOutputBytes); s != "" {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || n < 0 {
 			return r, fmt.Errorf("read %s: %q is not a number of bytes", EnvMaxOutputBytes, s)
@@ -119,6 +119,9 @@ func RunnerFromEnv() (Runner, error) {
 	}
 	return r, nil
 }
+
+// envText is a variable without the blanks around it.
+func envText(name string) string { return strings.TrimSpace(os.Getenv(name)) }
 
 // StateDir returns the directory that holds the record and the jobs when no
 // flag names one: $SHELLCTL_STATE_DIR, $XDG_DATA_HOME/shellctl, else

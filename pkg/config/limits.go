@@ -2,9 +2,7 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -62,7 +60,7 @@ func LimitsFromEnv() (Limits, error) {
 		{EnvMaxRecords, 31, func(n int64) { l.MaxRecords = int(n) }},
 		{EnvMaxLogBytes, 63, func(n int64) { l.MaxLogBytes = n }},
 	} {
-		s := strings.TrimSpace(os.Getenv(v.name))
+		s := envText(v.name)
 		if s == "" {
 			continue
 		}
@@ -72,7 +70,7 @@ func LimitsFromEnv() (Limits, error) {
 		}
 		v.set(int64(n))
 	}
-	if s := strings.TrimSpace(os.Getenv(EnvStallTimeout)); s != "" {
+	if s := envText(EnvStallTimeout); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < MinStallTimeout || d > MaxStallTimeout {
 			return l, fmt.Errorf("read %s: %q is not a duration from %v to %v", EnvStallTimeout, s, MinStallTimeout, MaxStallTimeout)

@@ -2,9 +2,7 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -68,6 +66,3 @@ func SnapshotFromEnv() (Snapshot, error) {
 	}
 	return s, nil
 }
-
-// envText is a variable without the blanks around it.
-func envText(name string) string { return strings.TrimSpace(os.Getenv(name)) }
