@@ -1,9 +1,9 @@
 package stub
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -142,13 +142,12 @@ func ReadText(path string, stdin io.Reader) ([]byte, error) {
 		defer f.Close()
 		stdin = f
 	}
-	var text bytes.Buffer
-	n, err := text.ReadFrom(io.LimitReader(stdin, maxText+1))
-	if err != nil {
+	text, err := readAtMost(stdin, maxText)
+	switch {
+	case errors.Is(err, errTooLong):
+		return nil, fmt.Errorf("%s: text exceeds %d bytes", what, maxText)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	if n > maxText {
-		return nil, fmt.Errorf("%s: text exceeds %d bytes", what, maxText)
-	}
-	return text.Bytes(), nil
+	return text, nil
 }
