@@ -11,7 +11,7 @@ import (
 	"shellctl/pkg/manager"
 )
 
-// statuses maps every code that a client can get to its HTTP status.
+// statusOf maps every code that a client can get to its HTTP status.
 func statusOf(code job.Code) int {
 	switch code {
 	case job.CodeInvalidRequest, job.CodeInvalidCwd, job.CodeInvalidOffset, job.CodeArchiveMalformed:

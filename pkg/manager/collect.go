@@ -219,6 +219,6 @@ func (m *Manager) clearLeftover(ended map[job.ID]bool) {
 }
 
 func isCode(err error, code job.Code) bool {
-	var e *job.Error
-	return errors.As(err, &e) && e.Code == code
+	e, ok := errors.AsType[*job.Error](err)
+	return ok && e.Code == code
 }

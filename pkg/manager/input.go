@@ -14,15 +14,9 @@ import (
 // does. Nothing is sent if anything about the call is wrong.
 func (m *Manager) Input(ctx context.Context, id job.ID, text string, w WaitOptions) (Result, error) {
 	begin := time.Now()
-	j, _, err := m.lookup(ctx, id)
+	j, err := m.withTerminal(ctx, id, "stdio jobs do not support input")
 	if err != nil {
 		return Result{}, err
-	}
-	if j == nil || j.state().exit != nil {
-		return Result{}, notRunning(id)
-	}
-	if j.row.Mode == job.ModeStdio {
-		return Result{}, job.Errorf(job.CodeInputUnsupported, "stdio jobs do not support input")
 	}
 	f, err := m.awaitOutput(ctx, j)
 	if err != nil {
@@ -42,6 +36,21 @@ func (m *Manager) Input(ctx context.Context, id job.ID, text string, w WaitOptio
 	wt.opt.Timeout = max(0, w.Timeout-time.Since(begin))
 	window, exit, err := wt.wait(ctx, m.closing)
 	return m.result(id, exit, window, f, err)
+}
+
+// withTerminal finds a running job that has a terminal; refusal is what to say of
+// one that has none.
+func (m *Manager) withTerminal(ctx context.Context, id job.ID, refusal string) (*liveJob, error) {
+	j, _, err := m.lookup(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case j == nil || j.state().exit != nil:
+		return nil, notRunning(id)
+	case j.row.Mode == job.ModeStdio:
+		return nil, job.Errorf(job.CodeInputUnsupported, "%s", refusal)
+	}
+	return j, nil
 }
 
 func notRunning(id job.ID) error {
@@ -94,15 +103,9 @@ func (j *liveJob) answer(m control.Message) {
 
 // Resize changes the size of a job's terminal.
 func (m *Manager) Resize(ctx context.Context, id job.ID, t job.Terminal) (View, error) {
-	j, _, err := m.lookup(ctx, id)
+	j, err := m.withTerminal(ctx, id, "stdio jobs have no terminal")
 	if err != nil {
 		return View{}, err
-	}
-	if j == nil || j.state().exit != nil {
-		return View{}, notRunning(id)
-	}
-	if j.row.Mode == job.ModeStdio {
-		return View{}, job.Errorf(job.CodeInputUnsupported, "stdio jobs have no terminal")
 	}
 	j.tell(control.Message{Kind: control.KindResize, Terminal: t})
 	return m.view(j, store.Row{}), nil

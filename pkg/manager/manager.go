@@ -33,7 +33,7 @@ type Manager struct {
 	lock    *control.Lock
 	reaper  *proctree.Reaper
 
-	ready chan struct{} // closed when store is usable and recovery done, or openErr set
+	ready chan struct{} // closed when store is usable and recovery done, or fail set
 	store *store.Store
 	fail  error // why Open failed; set before ready is closed
 

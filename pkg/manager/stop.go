@@ -59,7 +59,7 @@ func (m *Manager) enforce(j *liveJob, limit time.Duration) {
 	j.change(func() { j.stopped = true })
 	p, err := proctree.Watch(j.row.RunnerPID, j.row.RunnerStart)
 	if err != nil || p == nil {
-		return // gone, as follow sees
+		return // gone, as attend sees
 	}
 	if err := p.Signal(unix.SIGKILL); err != nil {
 		m.log.Error("a runner could not be killed", "job_id", j.row.ID, "error", err)
