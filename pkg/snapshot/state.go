@@ -3,6 +3,7 @@ package snapshot
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -50,14 +51,7 @@ func (g *guard) addPath(home, state string) bool {
 }
 
 // is reports whether the name is a guarded directory.
-func (g *guard) is(name string) bool {
-	for _, p := range g.paths {
-		if name == p {
-			return true
-		}
-	}
-	return false
-}
+func (g *guard) is(name string) bool { return slices.Contains(g.paths, name) }
 
 // covers reports whether the name is a guarded directory or lies below one.
 func (g *guard) covers(name string) bool {
@@ -70,11 +64,4 @@ func (g *guard) covers(name string) bool {
 }
 
 // owns reports whether the open directory is the state directory in use.
-func (g *guard) owns(st *unix.Stat_t) bool {
-	for _, id := range g.ids {
-		if id == inodeOf(st) {
-			return true
-		}
-	}
-	return false
-}
+func (g *guard) owns(st *unix.Stat_t) bool { return slices.Contains(g.ids, inodeOf(st)) }

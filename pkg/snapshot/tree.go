@@ -77,10 +77,8 @@ func (t *tree) openRooted(name string) (int, error) {
 }
 
 func (t *tree) close() {
-	for _, l := range t.levels {
-		if l.fd >= 0 {
-			unix.Close(l.fd)
-		}
+	for i := range t.levels {
+		t.levels[i].shut()
 	}
 	t.root.Close()
 }
