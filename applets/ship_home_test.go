@@ -3,15 +3,20 @@ package applets_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"shellctl/pkg/client"
 )
 
 // TestBadHome: a server that can not keep its record says so and ends.
@@ -156,4 +161,84 @@ func TestCopyHome(t *testing.T) {
 	if v, err := s.Status(context.Background(), running.JobID); err != nil || v.Status != "running" {
 		t.Errorf("the job under the copies: %v %v", v, err)
 	}
+}
+
+// TestEndKeepsFiles: no file of a job goes when the job ends, not even the
+// socket. A copy of HOME that has listed it and comes to it later would fail.
+func TestEndKeepsFiles(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, serverOptions{})
+	gate := filepath.Join(s.home, "gate")
+	mkfifo(t, gate)
+	for _, mode := range []string{"pty", "stdio"} {
+		job := s.begin("echo up; read x < "+gate, mode)
+		s.until(job.JobID, "up")
+		dir := filepath.Join(s.state, "jobs", job.JobID)
+		before := names(t, dir)
+		if !slices.Contains(before, "control.sock") {
+			t.Errorf("%s: files of a running job: %q", mode, before)
+		}
+		if err := os.WriteFile(gate, []byte("x\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+		wantExit(t, s.finish(job), "exited", 0)
+		after := names(t, dir)
+		for _, name := range before {
+			if !slices.Contains(after, name) {
+				t.Errorf("%s: %s is gone with the end", mode, name)
+			}
+		}
+	}
+}
+
+// TestRuntimeDir: with --runtime-dir the sockets lie there, later servers find
+// the jobs by them, and each goes with the directory of its job.
+func TestRuntimeDir(t *testing.T) {
+	t.Parallel()
+	sockets := filepath.Join(t.TempDir(), "run")
+	s := startServer(t, serverOptions{args: []string{"--runtime-dir", sockets}})
+	one, two := s.begin("echo up; exec sleep 1000", "pty"), s.begin("echo up; exec sleep 1000", "stdio")
+	s.until(one.JobID, "up")
+	s.until(two.JobID, "up")
+	want := []string{one.JobID + ".sock", two.JobID + ".sock"}
+	slices.Sort(want)
+	if got := names(t, sockets); !slices.Equal(got, want) {
+		t.Errorf("sockets %q, want %q", got, want)
+	}
+	runners := s.runners()
+	s.stop(syscall.SIGKILL)
+	s.start()
+	if v, err := s.Terminate(context.Background(), one.JobID, new(0.0)); err != nil || v.Status != "terminated" {
+		t.Errorf("terminate after the restart: %+v, %v", v, err)
+	}
+	for _, pid := range runners { // that of the other lives: a killed one can remove nothing
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+	if res := s.finish(two); res.Status != "lost" {
+		t.Errorf("the job of a killed runner: %+v", res)
+	}
+	for _, job := range []client.Result{one, two} {
+		if _, err := s.Delete(context.Background(), job.JobID, false, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := names(t, sockets); len(got) > 0 {
+		t.Errorf("sockets %q are left", got)
+	}
+}
+
+// names returns the sorted names in a directory.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
 }

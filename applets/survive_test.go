@@ -117,9 +117,6 @@ func TestExitWithoutServer(t *testing.T) {
 	if got := s.record()[job.JobID]; got != "exited|signal:SIGTERM|143" {
 		t.Errorf("record %q", got)
 	}
-	if _, err := os.Lstat(filepath.Join(s.state, "jobs", job.JobID, "control.sock")); err == nil {
-		t.Error("the socket is left")
-	}
 	s.start()
 	if v, err := s.Status(context.Background(), job.JobID); err != nil || v.Status != "exited" || *v.ExitCode != 143 {
 		t.Errorf("status %+v, %v", v, err)

@@ -64,7 +64,6 @@ func short(path string) (string, func(), error) {
 // Listener is a runner's socket for later servers.
 type Listener struct {
 	l    *net.UnixListener
-	path string
 	lock string // file that the server keeps locked
 }
 
@@ -82,8 +81,8 @@ func Listen(path, serverLock string) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on control socket: %w", err)
 	}
-	l.SetUnlinkOnClose(false) // its name may be the short one
-	return &Listener{l: l, path: path, lock: serverLock}, nil
+	l.SetUnlinkOnClose(false)
+	return &Listener{l: l, lock: serverLock}, nil
 }
 
 // Accept returns the next connection of the server. Others are turned away.
@@ -123,14 +122,9 @@ func (l *Listener) admit(c *net.UnixConn) error {
 	return nil
 }
 
-// Close stops listening and removes the socket.
-func (l *Listener) Close() error {
-	err := l.l.Close()
-	if rm := os.Remove(l.path); rm != nil && !errors.Is(rm, os.ErrNotExist) {
-		err = errors.Join(err, rm)
-	}
-	return err
-}
+// Close stops listening. The name stays, for the owner of its directory to
+// remove: its going at any moment would break a copy of the home.
+func (l *Listener) Close() error { return l.l.Close() }
 
 // Dial connects to the runner that listens at path, if it is the process pid.
 func Dial(ctx context.Context, path string, pid int) (*Conn, error) {

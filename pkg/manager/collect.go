@@ -203,17 +203,19 @@ func (m *Manager) clearLeftover(ended map[job.ID]bool) {
 		if ended[id] {
 			continue
 		}
-		if !id.Valid() && !strings.HasPrefix(e.Name(), spillName) {
+		var err error
+		switch {
+		case strings.HasPrefix(e.Name(), spillName):
+			err = os.Remove(filepath.Join(m.cfg.StateDir, jobsDir, e.Name()))
+		case !id.Valid():
 			continue // not ours
-		}
-		if id.Valid() {
-			if _, err := m.store.Get(m.ctx, id); !isCode(err, job.CodeJobNotFound) {
-				continue
+		default:
+			if _, get := m.store.Get(m.ctx, id); isCode(get, job.CodeJobNotFound) {
+				err = m.removeFiles(id)
 			}
 		}
-		path := filepath.Join(m.cfg.StateDir, jobsDir, e.Name())
-		if err := os.RemoveAll(path); err != nil {
-			m.log.Warn("a leftover could not be removed", "path", path, "error", err)
+		if err != nil {
+			m.log.Warn("a leftover could not be removed", "name", e.Name(), "error", err)
 		}
 	}
 }

@@ -233,7 +233,7 @@ func (m *Manager) startFailed(ctx context.Context, row store.Row, cause error) (
 	return j, nil
 }
 
-// controlPath is where the runner of a job listens.
+// controlPath is where the runner of a job listens, and a dead socket stays.
 func (m *Manager) controlPath(id job.ID) string {
 	if m.cfg.RuntimeDir != "" {
 		return filepath.Join(m.cfg.RuntimeDir, string(id)+".sock")

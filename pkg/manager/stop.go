@@ -111,8 +111,19 @@ func (m *Manager) delete(j *liveJob, id job.ID, grace time.Duration) error {
 	if !existed {
 		return job.Unknown() // by another call
 	}
+	return m.removeFiles(id)
+}
+
+// removeFiles removes the directory of a job and its control socket.
+func (m *Manager) removeFiles(id job.ID) error {
 	if err := os.RemoveAll(m.dir(id)); err != nil {
 		return fmt.Errorf("remove job directory: %w", err)
+	}
+	if m.cfg.RuntimeDir == "" {
+		return nil // it lay in there
+	}
+	if err := os.Remove(m.controlPath(id)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove control socket: %w", err)
 	}
 	return nil
 }
