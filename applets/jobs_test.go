@@ -551,12 +551,12 @@ func TestRetention(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	home := tempDir(t, 0)
 	jobs := filepath.Join(home, ".local/share/shellctl/jobs")
-	for _, dir := range []string{"0123456789abcdef/sub", "not-a-job"} {
+	for _, dir := range []string{"0123456789abcdef", "0123456789abcde0", "not-a-job"} {
 		if err := os.MkdirAll(filepath.Join(jobs, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(jobs, ".script-123"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(jobs, "0123456789abcdef", "script"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := startServer(t, serverOptions{home: home})

@@ -68,7 +68,7 @@ func (j *jobs) answer(args ...any) (manager.Result, error) {
 	return r, errors.Join(err, os.Remove(f.Name()))
 }
 
-func (j *jobs) Spill() (*os.File, error) { return os.CreateTemp(j.dir, "spill*") }
+func (j *jobs) Spill() (*os.File, error) { return spillTo(j.dir)() }
 
 func (j *jobs) Run(_ context.Context, r manager.Request, w manager.WaitOptions) (manager.Result, error) {
 	j.script = string(r.Script.Text)

@@ -25,9 +25,15 @@ type wholeBody struct {
 	Script string `json:"script"`
 }
 
-// spillTo makes files for scripts in dir.
+// spillTo makes files for scripts, each in a directory of its own in dir.
 func spillTo(dir string) func() (*os.File, error) {
-	return func() (*os.File, error) { return os.CreateTemp(dir, "spill*") }
+	return func() (*os.File, error) {
+		own, err := os.MkdirTemp(dir, "job")
+		if err != nil {
+			return nil, err
+		}
+		return os.Create(filepath.Join(own, "script"))
+	}
 }
 
 func noSpill() (*os.File, error) { return nil, errors.New("no spill was expected") }
@@ -204,7 +210,12 @@ func TestDecodeRunSpillFailure(t *testing.T) {
 		}
 		dir := t.TempDir()
 		readOnly := func() (*os.File, error) {
-			return os.OpenFile(filepath.Join(dir, "spill"), os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			f, err := spillTo(dir)()
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			return os.Open(f.Name())
 		}
 		if _, _, err := decodeRun(strings.NewReader(body), readOnly); err == nil || codeOf(err) != "" {
 			t.Errorf("no write: %v", err)

@@ -3,10 +3,7 @@ package manager
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -203,19 +200,14 @@ func (m *Manager) clearLeftover(ended map[job.ID]bool) {
 		if ended[id] {
 			continue
 		}
-		var err error
-		switch {
-		case strings.HasPrefix(e.Name(), spillName):
-			err = os.Remove(filepath.Join(m.cfg.StateDir, jobsDir, e.Name()))
-		case !id.Valid():
+		if !id.Valid() {
 			continue // not ours
-		default:
-			if _, get := m.store.Get(m.ctx, id); isCode(get, job.CodeJobNotFound) {
-				err = m.removeFiles(id)
-			}
 		}
-		if err != nil {
-			m.log.Warn("a leftover could not be removed", "name", e.Name(), "error", err)
+		if _, err := m.store.Get(m.ctx, id); !isCode(err, job.CodeJobNotFound) {
+			continue
+		}
+		if err := m.removeFiles(id); err != nil {
+			m.log.Warn("the leftover of a job could not be removed", "job_id", id, "error", err)
 		}
 	}
 }

@@ -55,7 +55,6 @@ const (
 	dirMode    = 0o700
 	lockFile   = "server.lock"
 	jobsDir    = "jobs"
-	spillName  = ".script-" // begins the name of a script that is still being received
 	busyRunner = store.DefaultBusyTimeout
 )
 

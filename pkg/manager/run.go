@@ -35,21 +35,27 @@ type Script struct {
 // Discard removes what a script that is not run has left on the disk.
 func (s Script) Discard() {
 	if s.File != nil {
-		_ = s.File.Close()           // not wanted any more
-		_ = os.Remove(s.File.Name()) // the clean-up at the next start takes what stays
+		_ = s.File.Close() // not wanted any more
+		// The clean-up at the next start takes what stays.
+		_ = os.Remove(s.File.Name())
+		_ = os.Remove(filepath.Dir(s.File.Name()))
 	}
 }
 
-// Spill makes a file for a script that is too large to hold in memory. It
-// becomes the script of the job without being copied.
+// Spill makes a file for a script that is too large to hold in memory. It is in
+// its place already: in the directory of the job to come.
 func (m *Manager) Spill() (*os.File, error) {
 	// Not before recovery has taken the names of what an earlier server left.
 	if err := m.opened(m.ctx); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(filepath.Join(m.cfg.StateDir, jobsDir), spillName+"*")
+	id, err := m.makeDir()
 	if err != nil {
-		return nil, fmt.Errorf("make script file: %w", err)
+		return nil, err
+	}
+	f, err := os.OpenFile(m.scriptPath(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make script file: %w", err), os.Remove(m.dir(id)))
 	}
 	return f, nil
 }
@@ -91,7 +97,7 @@ func (m *Manager) launch(r Request, cwd string, env [][]byte, hash []byte) (*liv
 		r.Script.Discard()
 		return nil, err
 	}
-	id, err := m.makeDir(r.Script)
+	id, err := m.place(r.Script)
 	if err != nil {
 		m.running.leave()
 		r.Script.Discard()
@@ -105,18 +111,28 @@ func (m *Manager) launch(r Request, cwd string, env [][]byte, hash []byte) (*liv
 	return j, nil
 }
 
-// makeDir makes the directory of a new job with its script.
-func (m *Manager) makeDir(s Script) (job.ID, error) {
-	var id job.ID
+// makeDir makes the directory of a new job.
+func (m *Manager) makeDir() (job.ID, error) {
 	for try := 0; ; try++ {
-		id = job.NewID()
+		id := job.NewID()
 		err := os.Mkdir(m.dir(id), dirMode)
 		if err == nil {
-			break
+			return id, nil
 		}
 		if !errors.Is(err, fs.ErrExist) || try == idTries {
 			return "", fmt.Errorf("make job directory: %w", err)
 		}
+	}
+}
+
+func (m *Manager) scriptPath(id job.ID) string { return filepath.Join(m.dir(id), job.ScriptFile) }
+
+// place makes the directory of a new job with its script, where Spill has not.
+func (m *Manager) place(s Script) (id job.ID, err error) {
+	if s.File != nil {
+		id = job.ID(filepath.Base(filepath.Dir(s.File.Name())))
+	} else if id, err = m.makeDir(); err != nil {
+		return "", err
 	}
 	if err := m.putScript(id, s); err != nil {
 		return "", errors.Join(err, os.RemoveAll(m.dir(id)))
@@ -125,21 +141,17 @@ func (m *Manager) makeDir(s Script) (job.ID, error) {
 }
 
 func (m *Manager) putScript(id job.ID, s Script) error {
-	path := filepath.Join(m.dir(id), job.ScriptFile)
 	mode := os.FileMode(0o600)
 	direct := isShebang(s)
 	if direct {
 		mode = 0o700
 	}
 	if s.File == nil {
-		if err := os.WriteFile(path, s.Text, mode); err != nil {
+		if err := os.WriteFile(m.scriptPath(id), s.Text, mode); err != nil {
 			return fmt.Errorf("write script: %w", err)
 		}
-	} else {
-		err := errors.Join(s.File.Chmod(mode), s.File.Close(), os.Rename(s.File.Name(), path))
-		if err != nil {
-			return fmt.Errorf("write script: %w", err)
-		}
+	} else if err := errors.Join(s.File.Chmod(mode), s.File.Close()); err != nil {
+		return fmt.Errorf("write script: %w", err)
 	}
 	if direct {
 		// A process that is being started holds a copy of all our descriptors

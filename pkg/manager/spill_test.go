@@ -43,4 +43,9 @@ func TestSpillDuringRecovery(t *testing.T) {
 	if _, err := os.Stat(f.Name()); err != nil {
 		t.Error(err)
 	}
+	// It never gets another name, which a copy of the home would miss.
+	id, err := m.place(Script{File: f})
+	if want := m.scriptPath(id); err != nil || f.Name() != want {
+		t.Errorf("the script came to %s, want %s (%v)", f.Name(), want, err)
+	}
 }
