@@ -3,6 +3,7 @@ package snapshot
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -434,6 +435,31 @@ type errReader struct{ err error }
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
 // TestRestoreDeadline ends inside one large file.
+// TestRestoreCutAtFrame: the body is cut where a frame ends, or before the first
+// one. The decoder takes that for the end of the archive; who sent it did not.
+func TestRestoreCutAtFrame(t *testing.T) {
+	noLeaks(t)
+	whole := pack(t, tarOf(t, fileItem("a", "x")))
+	for name, data := range map[string][]byte{"at once": nil, "in the magic": whole[:3], "after the archive": whole} {
+		// As the body of a request does: the error comes once.
+		r := io.MultiReader(bytes.NewReader(data), &failOnce{err: io.ErrUnexpectedEOF})
+		_, err := Restore(t.Context(), r, t.TempDir(), RestoreOptions{})
+		wantCode(t, err, job.CodeRestoreFailed)
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "read archive: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// failOnce is a reader of one error and then an end.
+type failOnce struct{ err error }
+
+func (f *failOnce) Read([]byte) (int, error) {
+	err := cmp.Or(f.err, io.EOF)
+	f.err = nil
+	return 0, err
+}
+
 func TestRestoreDeadline(t *testing.T) {
 	noLeaks(t)
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -34,7 +34,7 @@ type source struct {
 }
 
 // input is the compressed stream. Its error is kept, since decoders report what
-// is left unread in their own words.
+// is left unread in their own words, or not at all.
 type input struct {
 	ctx context.Context
 	r   io.Reader
@@ -121,10 +121,11 @@ func (s *source) finish() error {
 			return malformed("data after the end of the archive")
 		}
 		padding += n
-		if err == io.EOF {
+		switch {
+		case err == nil:
+		case err == io.EOF && s.in.failure() == nil:
 			return nil
-		}
-		if err != nil {
+		default: // an input cut where a frame ends looks like its end to the decoder
 			return s.explain(err)
 		}
 	}
