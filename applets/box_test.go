@@ -2,6 +2,7 @@ package applets_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -43,11 +44,14 @@ mount --bind "$BOX" /tmp
 mount -t proc proc /proc
 eval "$SETUP"
 cd /home/dify
+echo >&3 # set up
+exec 3>&-
 exec setpriv --reuid 1000 --regid 1000 --clear-groups "$@"
 `
 
-// newBox starts a box with argv as its first process. setup are shell commands
-// that run before, as root.
+// newBox starts a box with argv as its first process and waits until it is set
+// up. setup are shell commands that run before, as root; any that ends in an exec
+// of its own tells so first, as boxSetup does.
 func newBox(t testing.TB, setup string, env []string, argv ...string) *box {
 	t.Helper()
 	needRoot(t)
@@ -61,7 +65,15 @@ func newBox(t testing.TB, setup string, env []string, argv ...string) *box {
 		"BIN=" + filepath.Dir(program(t, "shellctl")), "BOX=" + b.dir, "SETUP=" + setup,
 	}, env...)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
-	if err := b.cmd.Start(); err != nil {
+	isSet, tell, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer isSet.Close()
+	b.cmd.ExtraFiles = []*os.File{tell}
+	err = b.cmd.Start()
+	tell.Close()
+	if err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -69,6 +81,11 @@ func newBox(t testing.TB, setup string, env []string, argv ...string) *box {
 		close(b.gone)
 	}()
 	t.Cleanup(b.close)
+	// The end comes instead of the byte if the setup fails, as the test will see.
+	_ = isSet.SetReadDeadline(time.Now().Add(30 * time.Second)) // a pipe has them
+	if _, err := isSet.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("the box is not set up")
+	}
 	return b
 }
 

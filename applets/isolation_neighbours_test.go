@@ -74,6 +74,7 @@ func TestKillsEverything(t *testing.T) {
 	s := newSite(t, killers)
 	s.run(script, "stdio")
 	s.wantUntouched()
+	s.cleanup() // it would be killed with the other one
 
 	off := newSite(t, killers, isolationOff)
 	// What it answers depends on which signal came first.

@@ -37,7 +37,6 @@ done
 func TestOpenShell(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, openShellDevices, withToken, "sleep", "infinity")
-	b.ready("true")
 	start := func() string {
 		cmd := b.command("/bin/sh", "-s")
 		cmd.Stdin = strings.NewReader(openShellStart)
