@@ -67,3 +67,21 @@ until code 3`)
 		}
 	}
 }
+
+// TestPlainNewline: a line feed alone begins a new line on the terminal of a job,
+// which spares the kernel work; the text is the same if a job sets it otherwise.
+func TestPlainNewline(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	const lines = `printf 'one\ntwo\r\n\tthree\n'; printf '10%%\r20%%\n'; printf last`
+	const want = "one\ntwo\n\tthree\n20%\nlast"
+	res := s.run(lines, "pty")
+	if res.Output != want {
+		t.Errorf("output %q, want %q", res.Output, want)
+	}
+	if res = s.run("stty sane; "+lines, "pty"); res.Output != want {
+		t.Errorf("after stty sane: %q, want %q", res.Output, want)
+	}
+	if res = s.run("stty -a | grep -ow -e '-*onlcr' -e '-*onlret' -e '-*opost'", "pty"); res.Output != "-onlcr\nonlret\nopost\n" && res.Output != "opost\n-onlcr\nonlret\n" {
+		t.Errorf("modes %q", res.Output)
+	}
+}
