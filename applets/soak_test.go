@@ -5,15 +5,17 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"shellctl/pkg/client"
 )
 
-var soakTime = flag.Duration("soak", 20*time.Second, "how long TestSoak runs")
+var soakTime = flag.Duration("soak", time.Minute, "how long TestSoak runs")
 
 // TestSoak lets 8 clients do all that clients do, in parts of a minute at most,
 // and looks at the server at rest after each: what it takes must not grow from the
@@ -22,9 +24,10 @@ func TestSoak(t *testing.T) {
 	needRoot(t)
 	s := startServer(t, serverOptions{
 		args: []string{"--gc-interval-seconds", "1", "--gc-finished-job-retention-seconds", "1"},
-		env:  []string{"GORACE=atexit_sleep_ms=0"},
+		env:  []string{"GOTRACEBACK=all"},
 	})
 	part := min(time.Minute, *soakTime/4)
+	fresh := s.goroutines()
 	var first, last level
 	end := time.Now().Add(*soakTime)
 	for parts := 0; parts < 2 || time.Now().Before(end); parts++ {
@@ -51,11 +54,27 @@ func TestSoak(t *testing.T) {
 		{"processes", last.processes, first.processes + 8},
 		{"files", last.files, first.files + 2},
 		{"KiB on the disk", last.disk, first.disk*3/2 + 4<<10},
+		{"goroutines", s.goroutines(), fresh + 20}, // two for each runner that waits
 	} {
 		if c.got > c.atMost {
 			t.Errorf("%s: %d at the end, at most %d expected\nfirst %v\nlast  %v", c.what, c.got, c.atMost, first, last)
 		}
 	}
+}
+
+// goroutines counts those of the server at rest, which ends by that and is
+// started again.
+func (s *testServer) goroutines() int64 {
+	s.t.Helper()
+	before := strings.Count(s.logged(), "\ngoroutine ")
+	s.stop(syscall.SIGQUIT)
+	n := int64(strings.Count(s.logged(), "\ngoroutine ") - before)
+	if n == 0 {
+		s.t.Error("the server did not show its goroutines")
+	}
+	s.t.Logf("%d goroutines", n)
+	s.start()
+	return n
 }
 
 // soak lets clients work for a time and returns how many jobs they had.
