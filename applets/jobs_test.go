@@ -316,29 +316,9 @@ func TestLargeScripts(t *testing.T) {
 			t.Errorf("%d bytes: %q, want %q", size, res.Output, want)
 		}
 	}
-	if peak := status(t, s.cmd.Process.Pid, "VmHWM"); !underRace && peak > 48<<10 {
+	if peak := vmHWM(t, s.cmd.Process.Pid); !underRace && peak > 48<<10 {
 		t.Errorf("the server took %d KiB for a script of 64 MiB", peak)
 	}
-}
-
-// status reads a number of /proc/PID/status.
-func status(t *testing.T, pid int, name string) int {
-	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, name+":"); ok {
-			var n int
-			if _, err := fmt.Sscan(v, &n); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-	}
-	t.Fatalf("no %s", name)
-	return 0
 }
 
 // TestEnvironmentLimits: what the kernel would not take is refused by name.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -250,33 +249,18 @@ func TestSanitizePTYMemory(t *testing.T) {
 		cmd := sanitizer()
 		in, out := start(t, cmd)
 		go io.Copy(io.Discard, out)
-		var half int
+		var half int64
 		for n := 0; n < size; n += len(block) {
 			if _, err := in.Write(block); err != nil {
 				t.Fatal(err)
 			}
 			if half == 0 && n > size/8 {
-				half = resident(t, cmd.Process.Pid)
+				half = vmHWM(t, cmd.Process.Pid)
 			}
 		}
-		if end := resident(t, cmd.Process.Pid); end > half+4<<20 {
-			t.Errorf("%q: %d KiB resident after an eighth, %d at the end", piece, half>>10, end>>10)
+		if end := vmHWM(t, cmd.Process.Pid); end > half+4<<10 {
+			t.Errorf("%q: %d KiB resident after an eighth, %d at the end", piece, half, end)
 		}
 		in.Close()
 	}
-}
-
-// resident returns the greatest resident size of a process so far.
-func resident(t *testing.T, pid int) int {
-	t.Helper()
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kib << 10
 }
