@@ -286,8 +286,7 @@ func TestPageOfNoFile(t *testing.T) {
 	}
 }
 
-// One bad byte in the middle must not make the search for characters quadratic:
-// that would take minutes, not the tenth of a second that a quiet machine does.
+// One bad byte in the middle must not make the search for characters quadratic.
 func TestPageOfLargeWindowsIsFast(t *testing.T) {
 	big := bytes.Repeat([]byte{'a'}, 1<<20)
 	big[len(big)/2] = 0xFF
@@ -296,7 +295,7 @@ func TestPageOfLargeWindowsIsFast(t *testing.T) {
 		f := logFile(t, data)
 		begin := time.Now()
 		w := mustPage(t, f, 0, int64(len(data)), true)
-		if took := time.Since(begin); took > 10*time.Second {
+		if took := time.Since(begin); took > time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}
 		if want := strings.ToValidUTF8(string(data), ""); strings.ReplaceAll(w.Text, "\uFFFD", "") != want || w.Offset != 1<<20 || w.More {
