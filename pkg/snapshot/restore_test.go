@@ -434,7 +434,6 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// TestRestoreDeadline ends inside one large file.
 // TestRestoreCutAtFrame: the body is cut where a frame ends, or before the first
 // one. The decoder takes that for the end of the archive; who sent it did not.
 func TestRestoreCutAtFrame(t *testing.T) {
@@ -460,6 +459,7 @@ func (f *failOnce) Read([]byte) (int, error) {
 	return 0, err
 }
 
+// TestRestoreDeadline ends inside one large file.
 func TestRestoreDeadline(t *testing.T) {
 	noLeaks(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
