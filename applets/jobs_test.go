@@ -531,7 +531,7 @@ func TestRetention(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	home := tempDir(t, 0)
 	jobs := filepath.Join(home, ".local/share/shellctl/jobs")
-	for _, dir := range []string{"0123456789abcdef", "0123456789abcde0", "not-a-job"} {
+	for _, dir := range []string{"0123456789abcdef/sub", "0123456789abcde0", "not-a-job"} {
 		if err := os.MkdirAll(filepath.Join(jobs, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
