@@ -42,16 +42,17 @@ chown 1000:1000 /home /home/dify "$BOX/home"
 mount --bind "$BOX/home" /home/dify
 mount --bind "$BOX" /tmp
 mount -t proc proc /proc
+ENTER="setpriv --reuid 1000 --regid 1000 --clear-groups"
 eval "$SETUP"
 cd /home/dify
 echo >&3 # set up
 exec 3>&-
-exec setpriv --reuid 1000 --regid 1000 --clear-groups "$@"
+exec $ENTER "$@"
 `
 
 // newBox starts a box with argv as its first process and waits until it is set
-// up. setup are shell commands that run before, as root; any that ends in an exec
-// of its own tells so first, as boxSetup does.
+// up. setup are shell commands that run before, as root; they may change ENTER,
+// the command that becomes the user of the image.
 func newBox(t testing.TB, setup string, env []string, argv ...string) *box {
 	t.Helper()
 	needRoot(t)

@@ -19,8 +19,7 @@ mount --bind /tmp /mnt/tmp
 mount --bind /home/dify /mnt/home/dify
 mount -t proc proc /mnt/proc
 mount --rbind /dev /mnt/dev
-echo >&3; exec 3>&-
-exec chroot --userspec=1000:1000 /mnt "$@"`
+ENTER="chroot --userspec=1000:1000 /mnt"`
 
 // TestScratchRoot boots the scratch image's root with the server as its first
 // process: first as it is, then with a busybox laid into it.
