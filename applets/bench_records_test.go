@@ -76,13 +76,13 @@ func BenchmarkRecords(b *testing.B) {
 }
 
 // repeat times a call a number of times.
-func repeat(b *testing.B, n int, call func() error) []time.Duration {
-	b.Helper()
+func repeat(tb testing.TB, n int, call func() error) []time.Duration {
+	tb.Helper()
 	var took []time.Duration
 	for range n {
 		begin := time.Now()
 		if err := call(); err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 		took = append(took, time.Since(begin))
 	}

@@ -291,15 +291,21 @@ func (s *testServer) wantError(method, path, body string, status int, code strin
 // jobDirs lists what lies in the directory of jobs.
 func (s *testServer) jobDirs() []string {
 	s.t.Helper()
-	entries, err := os.ReadDir(filepath.Join(s.state, "jobs"))
+	return names(s.t, filepath.Join(s.state, "jobs"))
+}
+
+// names returns the sorted names in a directory.
+func names(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	var names []string
+	var all []string
 	for _, e := range entries {
-		names = append(names, e.Name())
+		all = append(all, e.Name())
 	}
-	return names
+	return all
 }
 
 // wantExit checks how a job ended.

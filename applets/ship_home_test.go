@@ -228,17 +228,3 @@ func TestRuntimeDir(t *testing.T) {
 		t.Errorf("sockets %q are left", got)
 	}
 }
-
-// names returns the sorted names in a directory.
-func names(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, e := range entries {
-		all = append(all, e.Name())
-	}
-	return all
-}
